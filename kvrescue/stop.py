@@ -1,0 +1,37 @@
+"""Cooperative stop: one flag for the Stop button, a closed tab and the wall-clock deadline."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Literal
+
+StopReason = Literal["stopped", "deadline"]
+
+
+class Stopped(Exception):
+    """Raised inside the engine at the next check after a stop was asked for."""
+
+    def __init__(self, reason: StopReason) -> None:
+        super().__init__(reason)
+        self.reason: StopReason = reason
+
+
+class Stop:
+    """Thread-safe. Whoever wants the run to end calls :meth:`set`; the engine calls :meth:`check` every few tokens."""
+
+    def __init__(self) -> None:
+        self._flag = threading.Event()
+        self._deadline: float | None = None
+
+    def set(self) -> None:
+        self._flag.set()
+
+    def start_clock(self, seconds: float) -> None:
+        self._deadline = time.monotonic() + seconds
+
+    def check(self) -> None:
+        if self._flag.is_set():
+            raise Stopped("stopped")
+        if self._deadline is not None and time.monotonic() > self._deadline:
+            raise Stopped("deadline")
