@@ -1,0 +1,1 @@
+"""Paired measurements: ours against the plain library call, or one length against another, in one process."""

@@ -1,0 +1,33 @@
+"""python -m benchmarks [generate|eviction|scoring|all] [--models SET | --base DIR --helper DIR] [--threads 2]"""
+
+from __future__ import annotations
+
+import argparse
+
+import torch
+
+from benchmarks import eviction, generate, scoring
+from benchmarks.common import print_machine
+from kvrescue.models.load import load_pair
+
+PARTS = {"generate": generate.measure, "eviction": eviction.measure, "scoring": scoring.measure}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("part", nargs="?", default="all", choices=[*PARTS, "all"])
+    parser.add_argument("--models", default=None)
+    parser.add_argument("--base", default=None)
+    parser.add_argument("--helper", default=None)
+    parser.add_argument("--threads", type=int, default=2)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    pair = load_pair(args.models, args.base, args.helper)
+    print_machine(pair)
+    chosen = PARTS if args.part == "all" else {args.part: PARTS[args.part]}
+    results = {name: measure(pair) for name, measure in chosen.items()}
+    print("\n" + ", ".join(f"{name}: {'target met' if met else 'TARGET MISSED'}" for name, met in results.items()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""A method is a row of this table: who proposes, and whether the base forgets. The loop is the same for all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kvrescue.config import Method, Source
+
+
+@dataclass(frozen=True)
+class Parts:
+    sources: tuple[Source, ...]
+    """In order of preference when scores tie."""
+    evicting: bool
+    """The base's cache is compacted to the budget; otherwise it keeps everything."""
+    title: str
+
+
+PARTS: dict[Method, Parts] = {
+    "full": Parts(("base",), False, "Full KV"),
+    "evicted": Parts(("base",), True, "Evicted"),
+    "evicted-stepwise": Parts(("base",), True, "Evicted, best of N each step"),
+    "helper": Parts(("helper",), False, "Helper alone"),
+    "kv-rescue": Parts(("base", "helper"), True, "KV-Rescue"),
+}

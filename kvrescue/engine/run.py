@@ -1,0 +1,368 @@
+"""The loop: propose, guard, score, select, commit. One step per turn, one event stream, the same for every method."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+import traceback
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+from kvrescue import __version__, events, rle
+from kvrescue.cache.evicting import EvictingCache
+from kvrescue.cache.policies import make_policy
+from kvrescue.cache.prefix import PrefixCache
+from kvrescue.cache.shape import CacheShape
+from kvrescue.config import ConfigError, RunConfig, Source, assumptions, check_problem
+from kvrescue.engine.batching import TokenBatches
+from kvrescue.engine.methods import PARTS
+from kvrescue.engine.proposer import Candidate, Growth, Proposer, eos_ids, pieces, prompt_ids
+from kvrescue.engine.steps import boxed_answer
+from kvrescue.engine.totals import Totals
+from kvrescue.models.load import Loaded, Pair, environment, vocabularies_agree
+from kvrescue.rewards.base import Reward, Scorer, Step
+from kvrescue.rewards.make import make_scorer, scoring_model
+from kvrescue.stop import Stop, Stopped
+
+log = logging.getLogger(__name__)
+E = TypeVar("E", bound=events.Event)
+_LEAST_ROOM = 16
+"""A prompt must leave at least this many tokens of the model's context for the answer."""
+
+
+def run(problem: str, config: RunConfig, pair: Pair, stop: Stop | None = None) -> Iterator[events.AnyEvent]:
+    """Solve ``problem``; yields events from ``header`` to ``end`` or ``error``.
+
+    Bad input raises ConfigError here, before any compute. After that nothing is raised: a run that dies yields ``error``.
+    """
+    return _Run(check_problem(problem), config, pair, stop or Stop()).events()
+
+
+def select(candidates: Sequence[Candidate], rewards: dict[tuple[Source, int], Reward], sources: Sequence[Source]) -> Candidate:
+    """The winner: highest reward (no number counts as the lowest), then base before helper, then the lower index."""
+
+    def rank(candidate: Candidate) -> tuple[float, int, int]:
+        reward = rewards.get((candidate.source, candidate.index))
+        value = -math.inf if reward is None or reward.value is None else reward.value
+        return -value, sources.index(candidate.source), candidate.index
+
+    return min(candidates, key=rank)
+
+
+class _Run:
+    def __init__(self, problem: str, config: RunConfig, pair: Pair, stop: Stop) -> None:
+        self.problem, self.config, self.pair, self.stop = problem, config, pair, stop
+        self.id = uuid.uuid4().hex[:12]
+        self.parts = PARTS[config.method]
+        self.scorer: Scorer | None = make_scorer(config, pair)
+        self.by_ids = pair.same_weights or vocabularies_agree(pair.base, pair.helper)
+        self.prompts = {source: self._prompt(source) for source in self._models()}
+        self.proposers = {source: self._proposer(source) for source in self.parts.sources}
+        self.memory = self.proposers[self.parts.sources[0]]
+        """The proposer whose memory is shown: the base, or the helper when it is alone."""
+        self.totals = Totals()
+        self.text = ""
+        self._seq = 0
+        self._began = time.perf_counter()
+
+    # --- set-up: everything that can be refused is refused here -------------------------------------------------------------
+
+    def _loaded(self, source: Source) -> Loaded:
+        return self.pair.base if source == "base" else self.pair.helper
+
+    def _models(self) -> list[Source]:
+        scoring: list[Source] = [self.config.scorer_model] if self.config.scorer == "likelihood" else []
+        return list(dict.fromkeys([*self.parts.sources, *scoring]))
+
+    def _prompt(self, source: Source) -> list[int]:
+        loaded = self._loaded(source)
+        ids = prompt_ids(loaded, self.problem, self.config.system_prompt)
+        context = loaded.model.config.max_position_embeddings
+        if len(ids) + _LEAST_ROOM > context:
+            raise ConfigError("problem", f"The problem takes {len(ids):,} tokens; the {source} reads at most {context - _LEAST_ROOM:,}.")
+        return ids
+
+    @property
+    def token_limit(self) -> int:
+        """Most committed tokens: the setting, or what is left of the shortest context."""
+        left = [self._loaded(source).model.config.max_position_embeddings - len(ids) for source, ids in self.prompts.items()]
+        return min(self.config.max_tokens, *left)
+
+    def _proposer(self, source: Source) -> Proposer:
+        loaded, config = self._loaded(source), self.config
+        shape = CacheShape.of(loaded.model)
+        if not (source == "base" and self.parts.evicting):
+            return Proposer(source, loaded, PrefixCache(shape), config, self.stop)
+        policy, prompt = make_policy(config), len(self.prompts[source])
+        protected = prompt if config.protect_prompt else 0
+        needed = protected + policy.recent(config.budget) + 1
+        if protected and config.budget < needed:
+            raise ConfigError("budget", f"budget is {config.budget}; with protect_prompt this problem needs at least {needed} tokens.")
+        longest = prompt + self.token_limit
+        cache = EvictingCache(shape, policy, config.budget, config.buffer, longest=longest, protected=protected)
+        return Proposer(source, loaded, cache, config, self.stop)
+
+    # --- the stream ---------------------------------------------------------------------------------------------------------
+
+    def _event(self, kind: type[E], **fields: Any) -> E:
+        event = kind(seq=self._seq, t_ms=int(1000 * (time.perf_counter() - self._began)), run=self.id, **fields)
+        self._seq += 1
+        return event
+
+    def events(self) -> Iterator[Any]:
+        """header ... end | error, whatever happens in between."""
+        self._began = time.perf_counter()
+        self.stop.start_clock(self.config.deadline_s)
+        try:
+            yield self._header()
+            yield from self._prefill()
+            reason = yield from self._steps()
+        except Stopped as stopped:
+            reason = stopped.reason
+        except Exception as error:  # the boundary: a dead run still delivers its trace
+            yield self._failure(error)
+            return
+        yield self._event(events.End, reason=reason, **self._closing())
+
+    def _closing(self) -> dict[str, Any]:
+        bytes_per_token = self.memory.cache.shape.bytes_per_token
+        self.totals.peak_resident = max(self.totals.peak_resident, self.memory.cache.peak)
+        return self.totals.closing(self.parts.sources, bytes_per_token, time.perf_counter() - self._began)
+
+    def _failure(self, error: Exception) -> events.Error:
+        # Only names and places: an exception's own message could quote the visitor's text.
+        places = "".join(traceback.format_tb(error.__traceback__))
+        log.error("run %s died of %s\n%s", self.id, type(error).__name__, places)
+        out_of_memory = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+        message = (
+            "The models ran out of memory; lower N, the budget or the token limits."
+            if out_of_memory
+            else f"The run failed inside the engine ({type(error).__name__}); what it wrote so far is kept."
+        )
+        return self._event(events.Error, code="out_of_memory" if out_of_memory else "engine", message=message, **self._closing())
+
+    def _header(self) -> events.Header:
+        return self._event(
+            events.Header,
+            app_version=__version__,
+            problem=self.problem,
+            config=self.config.model_dump(),
+            models={source: self._loaded(source).info for source in self._models()},
+            same_weights=self.pair.same_weights and len(self.parts.sources) > 1,
+            scorer=self.scorer.label if self.scorer else "nobody",
+            commit_by="ids" if self.by_ids else "text",
+            assumptions=assumptions(self.config),
+            environment=environment(),
+        )
+
+    def _prefill(self) -> Iterator[events.Event]:
+        for source, proposer in self.proposers.items():
+            ids = self.prompts[source]
+            shown = pieces(proposer.loaded, ids) if proposer is self.memory else []
+            yield self._event(events.Prompt, source=source, tokens=len(ids), pieces=shown)
+            for done in proposer.feed(ids):
+                yield self._event(events.Status, phase="prefill", source=source, done=done, total=len(ids))
+                yield from self._evictions(proposer, None, "prefill")
+        yield self._kv(None)
+
+    def _steps(self) -> Iterator[Any]:
+        """Turns until the run is over; returns the end reason."""
+        for step in range(self.config.max_steps):
+            yield self._event(events.StepBegin, step=step)
+            candidates: list[Candidate] = []
+            yield from self._propose(step, candidates)
+            eligible = [candidate for candidate in candidates if candidate.eligible]
+            if not eligible:
+                return "no_candidate"
+            rewards: dict[tuple[Source, int], Reward] = {}
+            yield from self._score(step, eligible, rewards)
+            winner = select(eligible, rewards, self.parts.sources)
+            reward = rewards.get((winner.source, winner.index))
+            yield from self._commit(step, winner, reward.value if reward else None)
+            for candidate in candidates:
+                candidate.branch = None
+            reason = self._over(winner)
+            if self.totals.answer is not None:
+                yield self._event(events.Answer, step=step, source=winner.source, text=self.totals.answer)
+            if reason:
+                return reason
+        return "max_steps"
+
+    def _over(self, winner: Candidate) -> events.EndReason | None:
+        self.totals.answer = boxed_answer(self.text)
+        if self.totals.answer is not None:
+            return "answer"
+        if winner.finish == "eos":
+            return "eos"
+        return "max_tokens" if self.totals.committed_tokens >= self.token_limit else None
+
+    # --- propose and guard --------------------------------------------------------------------------------------------------
+
+    def _propose(self, step: int, candidates: list[Candidate]) -> Iterator[events.Event]:
+        """All sources take turns, one forward each, so that their candidates race."""
+        limit = min(self.config.max_step_tokens, self.token_limit - self.totals.committed_tokens)
+        streams: dict[Source, Iterator[list[Growth]]] = {}
+        batches: dict[Source, TokenBatches] = {}
+        finished: list[Candidate] = []
+        for source, proposer in self.proposers.items():
+            mine = [Candidate(source, index) for index in range(self.config.candidates)]
+            candidates += mine
+            streams[source], batches[source] = proposer.propose(step, mine, limit), TokenBatches()
+        try:
+            while streams:
+                for source in list(streams):
+                    grown = self._next_round(source, streams)
+                    yield from self._evictions(self.proposers[source], step, "propose")
+                    yield from self._report(step, source, grown, batches[source], finished)
+        except Stopped:
+            yield from self._cut_off(step, candidates, batches, finished)
+            raise
+
+    def _next_round(self, source: Source, streams: dict[Source, Iterator[list[Growth]]]) -> list[Growth]:
+        began = time.perf_counter()
+        grown = next(streams[source], [])
+        self.totals.propose_seconds += time.perf_counter() - began
+        self.totals.generate(source, len(grown))
+        if all(growth.candidate.finish for growth in grown):
+            del streams[source]
+        return grown
+
+    def _report(
+        self, step: int, source: Source, grown: list[Growth], batch: TokenBatches, finished: list[Candidate]
+    ) -> Iterator[events.Event]:
+        rows = batch.add(grown)
+        if rows:
+            yield self._event(events.Tokens, step=step, source=source, rows=rows)
+        for growth in grown:
+            if growth.verdict is not None:
+                kind = events.Abort if growth.candidate.finish == "aborted" else events.Flag
+                yield self._event(kind, step=step, source=source, cand=growth.candidate.index, **vars(growth.verdict))
+            if growth.candidate.finish:
+                yield self._finished(step, growth.candidate, finished)
+
+    def _finished(self, step: int, candidate: Candidate, finished: list[Candidate]) -> events.Candidate:
+        self.totals.finish(candidate)
+        if candidate.eligible:
+            candidate.duplicate_of = self._twin(candidate, finished)
+        finished.append(candidate)
+        return self._event(
+            events.Candidate,
+            step=step,
+            source=candidate.source,
+            cand=candidate.index,
+            tokens=len(candidate.ids),
+            finish=candidate.finish,
+            duplicate_of=candidate.duplicate_of,
+            empty=candidate.empty,
+        )
+
+    def _twin(self, candidate: Candidate, finished: list[Candidate]) -> tuple[Source, int] | None:
+        """An earlier finished candidate that says the same, whichever source wrote it."""
+        for other in finished:
+            same = other.ids == candidate.ids if self.by_ids else other.text == candidate.text
+            if same and other.eligible and other.duplicate_of is None:
+                return other.source, other.index
+        return None
+
+    def _cut_off(
+        self, step: int, candidates: list[Candidate], batches: dict[Source, TokenBatches], finished: list[Candidate]
+    ) -> Iterator[events.Event]:
+        """A stop in mid-step: what the candidates wrote so far is kept and counted as discarded."""
+        for source, batch in batches.items():
+            rows = batch.flush()
+            if rows:
+                yield self._event(events.Tokens, step=step, source=source, rows=rows)
+        for candidate in candidates:
+            if candidate.finish is None:
+                candidate.finish = "stopped"
+                yield self._finished(step, candidate, finished)
+
+    # --- score --------------------------------------------------------------------------------------------------------------
+
+    def _score(
+        self, step: int, eligible: list[Candidate], rewards: dict[tuple[Source, int], Reward]
+    ) -> Iterator[events.Event]:
+        if self.scorer is None:
+            return
+        yield self._event(events.Status, phase="score", step=step, total=len(eligible))
+        began = time.perf_counter()
+        if step == 0:
+            model = self.config.scorer_model
+            self.scorer.begin(self.problem, self.prompts.get(model, []), self.stop)
+        unique = [candidate for candidate in eligible if candidate.duplicate_of is None]
+        found = self.scorer.score([self._step_for_scorer(candidate) for candidate in unique])
+        rewards.update({(candidate.source, candidate.index): reward for candidate, reward in zip(unique, found, strict=True)})
+        for candidate in eligible:
+            if candidate.duplicate_of is not None:
+                rewards[candidate.source, candidate.index] = rewards[candidate.duplicate_of]
+        seconds = time.perf_counter() - began
+        self.totals.score_seconds += seconds
+        scores = [
+            events.Score(source=source, cand=cand, score=None if reward.value is None else round(reward.value, 6), detail=reward.detail)
+            for (source, cand), reward in sorted(rewards.items())
+        ]
+        yield self._event(events.Scores, step=step, scorer=self.scorer.name, scores=scores, seconds=seconds)
+
+    def _step_for_scorer(self, candidate: Candidate) -> Step:
+        model = scoring_model(self.config, self.pair)
+        ids = self._ids_for(model, candidate)
+        return Step(candidate.text, tuple(ids) or (min(eos_ids(model), default=0),))
+
+    def _ids_for(self, loaded: Loaded, candidate: Candidate) -> list[int]:
+        """The candidate's step in ``loaded``'s vocabulary."""
+        if self.by_ids or loaded is self._loaded(candidate.source):
+            return candidate.ids
+        return list(loaded.tokenizer.encode(candidate.text, add_special_tokens=False))
+
+    # --- commit -------------------------------------------------------------------------------------------------------------
+
+    def _commit(self, step: int, winner: Candidate, score: float | None) -> Iterator[events.Event]:
+        """Every model now has the same committed step: its writer adopts it, the others read it."""
+        if self.scorer is not None:
+            self.scorer.commit(self._step_for_scorer(winner))
+        self.totals.commit(winner)
+        self.text += winner.text
+        shown = self._ids_for(self.memory.loaded, winner)
+        yield self._event(
+            events.Commit,
+            step=step,
+            source=winner.source,
+            cand=winner.index,
+            score=score,
+            text=winner.text,
+            tokens=len(winner.ids),
+            pieces=pieces(self.memory.loaded, shown),
+            ended=winner.finish,
+        )
+        for source, proposer in self.proposers.items():
+            if source == winner.source:
+                proposer.adopt(winner)
+            else:
+                proposer.ingest(self._ids_for(proposer.loaded, winner))
+            yield from self._evictions(proposer, step, "commit")
+        yield self._kv(step)
+
+    def _evictions(self, proposer: Proposer, step: int | None, during: str) -> Iterator[events.Event]:
+        self.totals.evict(proposer.evictions)
+        for compaction in proposer.evictions:
+            yield self._event(events.Evict, step=step, during=during, policy=self.config.policy, **vars(compaction))
+        proposer.evictions.clear()
+
+    def _kv(self, step: int | None) -> events.Kv:
+        cache = self.memory.cache
+        retention = cache.resident / max(1, cache.seen)
+        self.totals.retentions.append(retention)
+        slots = cache.shape.slots
+        return self._event(
+            events.Kv,
+            step=step,
+            seen=cache.seen,
+            resident=cache.resident,
+            peak=max(cache.peak, self.totals.peak_resident),
+            budget=self.config.budget if self.parts.evicting else None,
+            bytes=cache.bytes,
+            retention=round(retention, 6),
+            map=rle.encode(rle.level(held, slots) for held in cache.held().tolist()),
+        )

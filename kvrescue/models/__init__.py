@@ -1,0 +1,1 @@
+"""Models: loading, checks, and what this machine can run."""

@@ -1,0 +1,165 @@
+"""Load a base and a helper: a named model set, or any local folders or hub ids. Safetensors only, never remote code.
+
+Everything that can be refused is refused by name before weights are read (:mod:`kvrescue.models.check`).
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
+
+import kvrescue.cache.attention as attention
+from kvrescue.config import ConfigError
+from kvrescue.events import ModelInfo
+from kvrescue.models.check import check_config, check_files, check_tokenizer
+from kvrescue.models.smollm2 import ensure_smollm2
+from kvrescue.presets import DEFAULT_MODEL_SET, MODEL_SETS
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """One model, ready to run: evaluation mode, no gradients, our attention function."""
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerFast
+    info: ModelInfo
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The two sources of a run. ``helper`` is the same object as ``base`` when the weights are the same."""
+
+    name: str
+    base: Loaded
+    helper: Loaded
+    note: str = ""
+
+    @property
+    def same_weights(self) -> bool:
+        return self.helper is self.base
+
+
+def load_pair(
+    model_set: str | None = None,
+    base: str | None = None,
+    helper: str | None = None,
+    *,
+    device: str | None = None,
+    progress: Progress | None = None,
+) -> Pair:
+    """A model set by name, or ``base`` and ``helper`` (local folders or hub ids; the helper defaults to the base).
+
+    ``progress`` gets short sentences on what is being done. ConfigError with field ``models``, ``base`` or ``helper``.
+    """
+    say = progress or (lambda _text: None)
+    threads = os.environ.get("KVRESCUE_THREADS")
+    if threads:
+        torch.set_num_threads(_threads(threads))
+    if base is None and helper is not None:
+        raise ConfigError("base", "A helper was given without a base; give both, or only a base.")
+    if base is not None:
+        return _own_pair(base, helper, device, say)
+    name = model_set or DEFAULT_MODEL_SET
+    if name not in MODEL_SETS:
+        raise ConfigError("models", f"There is no model set {name!r}; known: {', '.join(MODEL_SETS)}.")
+    folder = ensure_smollm2(say)
+    say("loading weights")
+    loaded = load_model(str(folder), "base", device, shown="SmolLM2-135M-Instruct", note="dequantised from GGUF Q4_1")
+    return Pair(name, loaded, loaded, MODEL_SETS[name].note)
+
+
+def _threads(text: str) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= 1024:
+        raise ConfigError("KVRESCUE_THREADS", f"KVRESCUE_THREADS is {text!r}; allowed: a whole number from 1 to 1,024.")
+    return int(text)
+
+
+def _own_pair(base: str, helper: str | None, device: str | None, say: Progress) -> Pair:
+    say("loading the base")
+    first = load_model(base, "base", device)
+    if helper is None or _same_place(base, helper):
+        return Pair("own", first, first, "Base and helper are the same weights: only their memory differs.")
+    say("loading the helper")
+    return Pair("own", first, load_model(helper, "helper", device))
+
+
+def _same_place(one: str, other: str) -> bool:
+    if Path(one).is_dir() and Path(other).is_dir():
+        return Path(one).resolve() == Path(other).resolve()
+    return one == other
+
+
+def load_model(path: str, field: str, device: str | None = None, *, shown: str | None = None, note: str = "") -> Loaded:
+    """One model and its tokenizer from a folder or a hub id; ``field`` names it in errors, ``shown`` on the page."""
+    name = shown or (Path(path).name if Path(path).is_dir() else path)
+    check_files(path, field)
+    config = check_config(path, field, name)
+    tokenizer = check_tokenizer(path, field, name)
+    where = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    dtype = torch.float32 if where == "cpu" else torch.bfloat16
+    try:
+        model = AutoModelForCausalLM.from_pretrained(
+            path, config=config, dtype=dtype, use_safetensors=True, trust_remote_code=False, attn_implementation=attention.NAME
+        )
+    except (OSError, ValueError) as error:
+        raise ConfigError(field, f"The weights of {name} could not be read: {_first_line(error)}") from None
+    return wrap(model.to(where), tokenizer, name, note)
+
+
+def _first_line(error: Exception) -> str:
+    line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    return line[:200]
+
+
+def wrap(model: PreTrainedModel, tokenizer: Any, name: str, note: str = "") -> Loaded:
+    """A model in memory as the engine wants it."""
+    model.eval()
+    model.requires_grad_(False)
+    config = model.config
+    info = ModelInfo(
+        id=name,
+        architecture=config.model_type,
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        layers=config.num_hidden_layers,
+        kv_heads=config.num_key_value_heads,
+        query_heads=config.num_attention_heads,
+        head_dim=getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads,
+        vocab=config.vocab_size,
+        dtype=str(model.dtype).removeprefix("torch."),
+        device=str(model.device),
+        note=note,
+    )
+    return Loaded(model, tokenizer, info)
+
+
+_PROBES = ("Hello, world!\n\nSo 3 + 4 = 7.", "  \\boxed{42}", "한국어 텍스트 🎈", "x=\t1\n")
+
+
+def vocabularies_agree(a: Loaded, b: Loaded) -> bool:
+    """Token ids mean the same in both: equal vocabularies (added tokens included) and equal encodings of a few probes."""
+    if a.tokenizer is b.tokenizer:
+        return True
+    if a.tokenizer.get_vocab() != b.tokenizer.get_vocab():
+        return False
+    return all(a.tokenizer.encode(text, add_special_tokens=False) == b.tokenizer.encode(text, add_special_tokens=False) for text in _PROBES)
+
+
+def environment() -> dict[str, Any]:
+    """Versions and device, for the trace header."""
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+        "threads": torch.get_num_threads(),
+    }

@@ -1,0 +1,1 @@
+"""Process rewards: who judges a step."""
