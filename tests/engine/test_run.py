@@ -137,7 +137,7 @@ def take_turns(monkeypatch) -> None:
 
 def test_models_agree_on_the_committed_ids_after_every_commit(two, monkeypatch):
     """The helper's and the scorer's next-token logits equal a plain forward over everything committed."""
-    live, winners = watched(two, monkeypatch, scorer_model="helper")
+    live, winners = watched(two, monkeypatch, scorer_model="helper", seed=2)
     take_turns(monkeypatch)
     steps = 0
     for event in live.events():
@@ -152,7 +152,7 @@ def test_models_agree_on_the_committed_ids_after_every_commit(two, monkeypatch):
 
 
 def test_the_base_ends_as_if_it_had_read_every_committed_token_one_by_one(two, monkeypatch):
-    live, winners = watched(two, monkeypatch)
+    live, winners = watched(two, monkeypatch, seed=2)
     take_turns(monkeypatch)
     for _ in live.events():
         pass
