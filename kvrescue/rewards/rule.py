@@ -1,0 +1,2 @@
+def rule_score(problem, committed, step):
+    return 0.5, {}
