@@ -1,0 +1,36 @@
+"""What the page needs from whoever runs models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from kvrescue.config import RunConfig
+from kvrescue.events import AnyEvent
+from kvrescue.stop import Stop
+
+
+@dataclass(frozen=True)
+class BackendStatus:
+    ready: bool
+    text: str
+    """What it is doing, in a few words: ``"loading weights"``."""
+    error: str | None = None
+    models: str = ""
+    note: str = ""
+    """One sentence about the models, such as that base and helper are the same weights."""
+    device: str = ""
+
+
+class Backend(Protocol):
+    model_set: str | None
+    """Name of the model set, None for the visitor's own models."""
+
+    def status(self) -> BackendStatus: ...
+
+    def count_tokens(self, problem: str) -> int | None:
+        """None while the models are not there yet."""
+
+    def run(self, problem: str, config: RunConfig, stop: Stop) -> Iterator[AnyEvent]:
+        """Events from header to end or error. ConfigError before any compute for bad input."""

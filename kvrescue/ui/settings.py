@@ -1,0 +1,111 @@
+"""One Gradio input per RunConfig field, built from the field itself, and back from their values to a RunConfig."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from kvrescue.config import RunConfig, make_config
+
+
+@dataclass(frozen=True)
+class Control:
+    """How a field is shown. ``top`` is where the slider ends; the number box takes more, up to the field's own limit."""
+
+    field: str
+    label: str
+    info: str = ""
+    top: float | None = None
+    step: float | None = None
+
+
+METHOD_CHOICES = [
+    ("Full KV", "full"),
+    ("Evicted", "evicted"),
+    ("Evicted, best of N", "evicted-stepwise"),
+    ("Helper alone", "helper"),
+    ("KV-Rescue", "kv-rescue"),
+]
+POLICY_CHOICES = [
+    ("R-KV", "rkv"),
+    ("SnapKV", "snapkv"),
+    ("SnapKV while decoding", "snapkv-decode"),
+    ("StreamingLLM", "streaming-llm"),
+    ("H2O", "h2o"),
+    ("TOVA", "tova"),
+    ("KeyDiff", "keydiff"),
+    ("Knorm", "knorm"),
+]
+CHOICES: dict[str, list[tuple[str, str]]] = {
+    "policy": POLICY_CHOICES,
+    "scorer": [("likelihood (full context)", "likelihood"), ("rules", "rule"), ("nobody", "none")],
+    "scorer_model": [("helper", "helper"), ("base", "base")],
+}
+
+BASIC = [
+    Control("policy", "Eviction policy"),
+    Control("budget", "KV budget (tokens)", "kept per layer and head after an eviction", 512, 4),
+    Control("n", "Candidates N", "per source and step", 8, 1),
+    Control("tau_ent", "Entropy threshold (nats)", "abort above this moving average", 8, 0.05),
+    Control("tau_cmp", "gzip threshold", "abort below this ratio", 1, 0.01),
+    Control("seed", "Seed"),
+]
+ADVANCED = [
+    Control("buffer", "Buffer (tokens)", "may pile up before the next eviction", 256, 1),
+    Control("window", "Window (tokens)", "newest tokens, always kept, that judge the others", 64, 1),
+    Control("kernel", "Pooling kernel", "odd; SnapKV and R-KV", 31, 2),
+    Control("rkv_lambda", "R-KV lambda", "1: importance only, 0: redundancy only", 1, 0.01),
+    Control("sinks", "Sinks", "StreamingLLM: first tokens, always kept", 16, 1),
+    Control("protect_sink", "Protected first tokens", "KeyDiff and Knorm", 16, 1),
+    Control("protect_prompt", "Never evict the prompt"),
+    Control("temperature", "Temperature", "0 is greedy", 2, 0.05),
+    Control("top_p", "Top-p", "", 1, 0.01),
+    Control("greedy_first", "First candidate is greedy"),
+    Control("early_exit", "Early exit", "abort base candidates that degenerate"),
+    Control("ent_window", "Entropy window (tokens)", "", 128, 1),
+    Control("cmp_window", "gzip window (bytes)", "", 1024, 8),
+    Control("cmp_stride", "gzip stride (tokens)", "", 64, 1),
+    Control("max_step_tokens", "Longest step (tokens)", "", 512, 1),
+    Control("max_steps", "Most steps", "", 128, 1),
+    Control("max_tokens", "Most new tokens", "", 4096, 1),
+    Control("deadline_s", "Time limit (seconds)", "", 1800, 10),
+    Control("scorer", "Judge", "stand-ins for a trained process reward model"),
+    Control("scorer_model", "Judge's weights", "likelihood reads with these"),
+    Control("system_prompt", "System prompt"),
+]
+FIELDS = ["method", *(control.field for control in [*BASIC, *ADVANCED])]
+
+
+def build(control: Control, value: Any) -> gr.components.Component:
+    """The input of one field. Always interactive: a slider that feeds no listener would be rendered disabled."""
+    schema = RunConfig.model_json_schema()["properties"][control.field]
+    common: dict[str, Any] = {"label": control.label, "value": value, "interactive": True, "elem_id": f"kvr-{control.field}"}
+    info = control.info or None
+    if "enum" in schema:
+        return gr.Dropdown(CHOICES[control.field], info=info, filterable=False, **common)
+    if schema["type"] == "boolean":
+        return gr.Checkbox(info=info, **common)
+    if schema["type"] == "string":
+        return gr.Textbox(info=info, max_length=schema["maxLength"], lines=2, **common)
+    if control.top is None:
+        return gr.Number(info=info, precision=0, minimum=schema["minimum"], maximum=schema["maximum"], **common)
+    low = schema.get("minimum", control.step)
+    return gr.Slider(low, control.top, step=control.step, info=info, **common)
+
+
+def to_config(values: dict[str, Any]) -> RunConfig:
+    """RunConfig from the inputs' values; ConfigError when one is empty or out of range."""
+    whole = {name for name, schema in RunConfig.model_json_schema()["properties"].items() if schema.get("type") == "integer"}
+    # Sliders send 64.0 for 64.
+    cleaned = {
+        name: int(value) if name in whole and isinstance(value, float) and value.is_integer() else value for name, value in values.items()
+    }
+    return make_config(**cleaned)
+
+
+def changes(values: dict[str, Any], defaults: dict[str, Any]) -> str:
+    """Which settings differ from the defaults, in words; empty when none does."""
+    different = [f"{name} {values[name]} (default {defaults[name]})" for name in FIELDS[1:] if values[name] != defaults[name]]
+    return "Changed: " + ", ".join(different) if different else ""

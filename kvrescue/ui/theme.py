@@ -1,0 +1,50 @@
+"""How the page around the viewer looks: system fonts, the project's two hues, nothing from another host."""
+
+from __future__ import annotations
+
+import gradio as gr
+
+_FONTS = ["system-ui", "-apple-system", "Segoe UI", "Noto Sans", "Noto Sans KR", "sans-serif"]
+_MONO = ["ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "monospace"]
+
+PAGE_CSS = """
+.gradio-container { max-width: 1680px !important; margin: 0 auto; }
+#kvr-head { align-items: end; }
+#kvr-title h1 { margin: 0; font-size: 26px; }
+#kvr-title p { margin: 2px 0 0; font-size: 15px; }
+#kvr-models, #kvr-count, #kvr-reference, #kvr-changed, #kvr-status-line { font-size: 14px; }
+#kvr-models { text-align: right; }
+#kvr-status-line { min-height: 24px; }
+#kvr-reset { flex-grow: 0; min-width: 140px; }
+#kvr-assumptions table { font-size: 13px; }
+#kvr-view { overflow: visible; border-top: 1px solid var(--border-color-primary); padding-top: 12px; }
+@media (max-width: 700px) { #kvr-models { text-align: left; } }
+"""
+
+# Ctrl+Enter in the problem box runs; the status line is announced; nothing else listens to keys.
+PAGE_JS = """() => {
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.closest?.("#kvr-problem")) {
+      event.preventDefault();
+      document.querySelector("#kvr-run")?.click();
+    }
+  });
+  const status = document.querySelector("#kvr-status-line");
+  status?.setAttribute("role", "status");
+  status?.setAttribute("aria-live", "polite");
+}"""
+
+
+def theme() -> gr.themes.Base:
+    return gr.themes.Base(
+        primary_hue=gr.themes.colors.blue, neutral_hue=gr.themes.colors.zinc, font=_FONTS, font_mono=_MONO, radius_size="sm"
+    ).set(
+        button_primary_background_fill="#0b5fa5",
+        button_primary_background_fill_hover="#094d87",
+        button_primary_background_fill_dark="#6cb6ff",
+        button_primary_background_fill_hover_dark="#8fc7ff",
+        button_primary_text_color="#ffffff",
+        button_primary_text_color_dark="#111827",
+        slider_color="#0b5fa5",
+        slider_color_dark="#6cb6ff",
+    )
