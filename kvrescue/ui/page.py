@@ -110,15 +110,14 @@ class Page:
             good[place] = gr.validate(False, str(error))
         return good
 
-    def run(self, problem: str, *args: Any) -> Iterator[tuple[str, str]]:
+    def run(self, request: gr.Request, problem: str, *inputs: Any) -> Iterator[tuple[str, str]]:
         """Stream a run: (NDJSON so far, status line)."""
-        *inputs, request = args
         key = request.session_hash or ""
         stop = self.sessions.begin(key)
         progress = Progress()
         text = ""
         try:
-            config = settings.to_config(self.values(tuple(inputs)))
+            config = settings.to_config(self.values(inputs))
             events = self.backend.run(check_problem(problem), config, stop)
             for piece in paced(events, progress.see):
                 text += piece
@@ -277,7 +276,7 @@ def build_page(backend: Backend) -> gr.Blocks:
 
         started = run.click(_busy, None, [run, stop, download], queue=False, **_QUIET)
         running = started.then(
-            _with_request(page.run),
+            page.run,
             [problem, *inputs],
             [view, status],
             validator=page.check,
@@ -296,13 +295,6 @@ def build_page(backend: Backend) -> gr.Blocks:
 
 def _busy() -> tuple[Any, Any, Any]:
     return gr.update(interactive=False), gr.update(interactive=True, variant="primary"), gr.update(interactive=False)
-
-
-def _with_request(run: Any) -> Any:
-    def call(problem: str, *inputs: Any, request: gr.Request) -> Iterator[tuple[str, str]]:
-        yield from run(problem, *inputs, request)
-
-    return call
 
 
 def _grid(controls: list[settings.Control], values: dict[str, Any], columns: int = 3) -> list[gr.components.Component]:
