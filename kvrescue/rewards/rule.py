@@ -85,8 +85,8 @@ def _runs(line: str) -> list[list[str]]:
 
 
 def _joins(before: str, after: str) -> bool:
-    """Units may stand between a number and an operator, not between two numbers."""
-    return not (before[0].isdigit() and after[0].isdigit())
+    """Units may stand between a value and an operator, not between two values."""
+    return not ((before[0].isdigit() or before == ")") and (after[0].isdigit() or after == "("))
 
 
 def _split(tokens: list[str], separator: str) -> list[list[str]]:
