@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 
 import torch
 
 from benchmarks import eviction, generate, scoring
 from benchmarks.common import print_machine
-from kvrescue.models.load import load_pair
+from kvrescue.models.load import Pair, load_pair
 
-PARTS = {"generate": generate.measure, "eviction": eviction.measure, "scoring": scoring.measure}
+PARTS: dict[str, Callable[[Pair], bool]] = {"generate": generate.measure, "eviction": eviction.measure, "scoring": scoring.measure}
 
 
 def main() -> None:

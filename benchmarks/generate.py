@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import torch
 
@@ -17,7 +18,7 @@ TARGET = 0.95
 
 
 def by_generate(pair: Pair, tokens: int) -> tuple[int, float]:
-    model = pair.base.model
+    model: Any = pair.base.model
     ids = torch.tensor([prompt_ids(pair.base, STORY, "")], device=model.device)
     model.set_attn_implementation("sdpa")
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from functools import partial
 
 from benchmarks.common import spread, timed
 from kvrescue.models.load import Pair
@@ -26,7 +27,7 @@ def measure(pair: Pair, rounds: int = 9) -> bool:
         times: dict[int, list[float]] = {SHORT: [], LONG: []}
         for turn in range(rounds + 1):
             for length, scorer in scorers.items():
-                seconds = timed(lambda scorer=scorer: scorer.score(steps))  # type: ignore[misc]
+                seconds = timed(partial(scorer.score, steps))
                 if turn:
                     times[length].append(seconds)
         ratios = [far / near for near, far in zip(times[SHORT], times[LONG], strict=True)]

@@ -39,7 +39,7 @@ class ConfigError(ValueError):
 
 
 def _note(default: Any, text: str, *, assumption: str | None = None, **limits: Any) -> Any:
-    extra = {"assumption": assumption} if assumption else None
+    extra: dict[str, Any] | None = {"assumption": assumption} if assumption else None
     return Field(default=default, description=text, json_schema_extra=extra, **limits)
 
 
@@ -54,7 +54,9 @@ class RunConfig(BaseModel):
 
     method: Method = _note("kv-rescue", "Which parts take turns: see engine/methods.py")
     # What the base model may remember.
-    policy: PolicyName = _note("rkv", "Eviction policy of the base model's cache", assumption="the paper names SnapKV and R-KV; which variant is ours")
+    policy: PolicyName = _note(
+        "rkv", "Eviction policy of the base model's cache", assumption="the paper names SnapKV and R-KV; which variant is ours"
+    )
     budget: int = _note(64, "Tokens kept per layer and KV head right after an eviction", ge=4, le=32_768)
     buffer: int = _note(
         32,
@@ -81,11 +83,21 @@ class RunConfig(BaseModel):
     max_tokens: int = _note(4_096, "Most committed new tokens", ge=1, le=65_536, assumption="not stated in the paper")
     deadline_s: float = _note(600.0, "Wall-clock limit in seconds", gt=0, le=86_400)
     # Who judges.
-    scorer: ScorerName = _note("likelihood", "Process reward: who scores a step", assumption="the paper's PRM is not named; these scorers are stand-ins for a trained one")
+    scorer: ScorerName = _note(
+        "likelihood",
+        "Process reward: who scores a step",
+        assumption="the paper's PRM is not named; these scorers are stand-ins for a trained one",
+    )
     scorer_model: Source = _note("helper", "Whose weights the likelihood scorer reads with (always full context)")
     # When a base candidate is given up.
     early_exit: bool = _note(True, "Abort base candidates that degenerate")
-    tau_ent: float = _note(2.5, "Abort above this moving average of token entropy, in nats", gt=0, le=20, assumption="not stated in the paper; per model, calibrate")
+    tau_ent: float = _note(
+        2.5,
+        "Abort above this moving average of token entropy, in nats",
+        gt=0,
+        le=20,
+        assumption="not stated in the paper; per model, calibrate",
+    )
     ent_window: int = _note(16, "Tokens in the entropy average", ge=1, le=512, assumption="not stated in the paper")
     tau_cmp: float = _note(0.30, "Abort below this gzip size / original size", gt=0, le=2, assumption="not stated in the paper; per model, calibrate")
     cmp_window: int = _note(256, "Bytes in the gzip window", ge=32, le=8_192, assumption="not stated in the paper")
@@ -102,7 +114,8 @@ class RunConfig(BaseModel):
             if self.policy == "streaming-llm" and self.budget <= self.sinks:
                 raise _Misfit("budget", f"budget is {self.budget}; StreamingLLM needs more than its {self.sinks} sink tokens")
             if self.policy in ("keydiff", "knorm") and self.budget <= self.window + self.protect_sink:
-                raise _Misfit("budget", f"budget is {self.budget}; it must be larger than window + protect_sink ({self.window + self.protect_sink} tokens)")
+                least = self.window + self.protect_sink
+                raise _Misfit("budget", f"budget is {self.budget}; it must be larger than window + protect_sink ({least} tokens)")
         if self.scorer == "none" and self.method not in SINGLE_CHAIN_METHODS:
             raise _Misfit("scorer", f"scorer is 'none'; method {self.method!r} chooses between candidates and needs one of 'likelihood', 'rule'")
         return self

@@ -38,10 +38,8 @@ def attention_forward(
 ) -> tuple[Tensor, None]:
     """query (b, Hq, q, d), key/value (b, Hk, n, d) -> output (b, q, Hq, d) and no weights."""
     scale = float(query.shape[-1] ** -0.5 if scaling is None else scaling)
-    if kv is None:
-        output = causal_attention(query, key, value, scale)
-    else:
-        output = kv.attend(int(module.layer_idx), query, key, value, scale)  # type: ignore[arg-type]
+    layer = int(module.layer_idx)  # type: ignore[arg-type]
+    output = causal_attention(query, key, value, scale) if kv is None else kv.attend(layer, query, key, value, scale)
     return output.transpose(1, 2), None
 
 

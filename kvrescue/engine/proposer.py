@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
+from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 from torch import Tensor
 
@@ -84,7 +85,7 @@ class _Writer:
     def uniform(self) -> float:
         return self._rng.uniform()
 
-    def push(self, token: int, entropy: float, tokenizer: object) -> Growth:
+    def push(self, token: int, entropy: float, tokenizer: Tokenizer) -> Growth:
         cand = self.candidate
         cand.ids.append(token)
         cand.entropies.append(entropy)

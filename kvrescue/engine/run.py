@@ -7,7 +7,7 @@ import math
 import time
 import traceback
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any, TypeVar
 
 from kvrescue import __version__, events, rle
@@ -37,7 +37,7 @@ def run(problem: str, config: RunConfig, pair: Pair, stop: Stop | None = None) -
 
     Bad input raises ConfigError here, before any compute. After that nothing is raised: a run that dies yields ``error``.
     """
-    return _Run(check_problem(problem), config, pair, stop or Stop()).events()
+    return _Run(check_problem(problem), config, pair, stop or Stop()).stream()
 
 
 def select(candidates: Sequence[Candidate], rewards: dict[tuple[Source, int], Reward], sources: Sequence[Source]) -> Candidate:
@@ -111,14 +111,14 @@ class _Run:
         self._seq += 1
         return event
 
-    def events(self) -> Iterator[Any]:
+    def stream(self) -> Iterator[Any]:
         """header ... end | error, whatever happens in between."""
         self._began = time.perf_counter()
         self.stop.start_clock(self.config.deadline_s)
         try:
             yield self._header()
             yield from self._prefill()
-            reason = yield from self._steps()
+            reason: events.EndReason = yield from self._steps()
         except Stopped as stopped:
             reason = stopped.reason
         except Exception as error:  # the boundary: a dead run still delivers its trace
@@ -167,7 +167,7 @@ class _Run:
                 yield from self._evictions(proposer, None, "prefill")
         yield self._kv(None)
 
-    def _steps(self) -> Iterator[Any]:
+    def _steps(self) -> Generator[Any, None, events.EndReason]:
         """Turns until the run is over; returns the end reason."""
         for step in range(self.config.max_steps):
             yield self._event(events.StepBegin, step=step)

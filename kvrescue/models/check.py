@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerFast
+from transformers import AutoConfig, AutoTokenizer
 
 from kvrescue.config import ConfigError
 
@@ -54,7 +54,7 @@ def sliding_window(config: Any) -> bool:
 
 def _unreadable(path: str, field: str, name: str, error: Exception) -> str:
     if Path(path).is_dir():
-        return f"{field} {name}: its config.json cannot be understood, or it is of an architecture that is not supported ({', '.join(SUPPORTED)} are)."
+        return f"{field} {name}: its config.json cannot be understood, or its architecture is not supported ({', '.join(SUPPORTED)} are)."
     text = str(error).lower()
     if "gated" in text or "401" in text or "403" in text:
         return f"{field} {path!r} is gated or private; log in with a token that may read it, or choose another."
@@ -63,7 +63,7 @@ def _unreadable(path: str, field: str, name: str, error: Exception) -> str:
     return f"{field} {path!r} is neither a local folder nor a model on the hub."
 
 
-def check_tokenizer(path: str, field: str, name: str) -> PreTrainedTokenizerFast:
+def check_tokenizer(path: str, field: str, name: str) -> Any:
     """The model's fast tokenizer."""
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)

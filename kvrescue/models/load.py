@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 import transformers
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
 import kvrescue.cache.attention as attention
 from kvrescue.config import ConfigError
@@ -24,6 +24,10 @@ from kvrescue.models.smollm2 import ensure_smollm2
 from kvrescue.presets import DEFAULT_MODEL_SET, MODEL_SETS
 
 Progress = Callable[[str], None]
+
+# Progress is told through `progress`; the libraries' own bars and notices would only mix into it.
+transformers.utils.logging.disable_progress_bar()
+transformers.utils.logging.set_verbosity_error()
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,7 @@ def load_model(path: str, field: str, device: str | None = None, *, shown: str |
     where = device or ("cuda" if torch.cuda.is_available() else "cpu")
     dtype = torch.float32 if where == "cpu" else torch.bfloat16
     try:
-        model = AutoModelForCausalLM.from_pretrained(
+        model: Any = AutoModelForCausalLM.from_pretrained(
             path, config=config, dtype=dtype, use_safetensors=True, trust_remote_code=False, attn_implementation=attention.NAME
         )
     except (OSError, ValueError) as error:

@@ -106,6 +106,6 @@ def _convert(gguf: Path | None, target: Path) -> None:
         # The weights are plain numbers now, but the model still says it is quantised and would refuse to be saved.
         vars(model.config).pop("quantization_config", None)
         vars(model).pop("quantization_method", None)
-        model.hf_quantizer, model.is_quantized = None, False
+        vars(model).update(hf_quantizer=None, is_quantized=False)
     model.save_pretrained(target)
     tokenizer.save_pretrained(target)

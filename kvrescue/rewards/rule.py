@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 from kvrescue.engine.steps import boxed_answer
@@ -18,7 +19,9 @@ _MOST_CHARS = 8_000
 _NUMBER = r"\d{1,15}(?:,\d{3}){0,5}(?:\.\d{1,15})?"
 _TOKEN = re.compile(rf"(?P<number>{_NUMBER})|(?P<op>[-+*/^=()]|[×·÷−]|\bx\b)|(?P<word>[^\W\d_]+)|(?P<other>\S)")
 _SYMBOLS = {"×": "*", "·": "*", "x": "*", "÷": "/", "−": "-"}
-_LATEX = [("\\times", "×"), ("\\cdot", "·"), ("\\div", "÷"), ("\\left", ""), ("\\right", ""), ("\\$", ""), ("\\,", ""), ("\\%", "%"), ("\\(", " "), ("\\)", " "), ("\\[", " "), ("\\]", " ")]
+_LATEX = {"\\times": "×", "\\cdot": "·", "\\div": "÷", "\\%": "%"} | dict.fromkeys(
+    ["\\left", "\\right", "\\$", "\\,", "\\(", "\\)", "\\[", "\\]"], " "
+)
 _FRACTION = re.compile(rf"\\d?frac\{{({_NUMBER})\}}\{{({_NUMBER})\}}")
 _IGNORED = set("$€£%{}[]")
 _UNITS_PER_GAP = 3
@@ -50,7 +53,7 @@ def claims(text: str) -> list[tuple[str, bool]]:
     for line in _plain(text).splitlines():
         for run in _runs(line):
             sides = _split(run, "=")
-            for left, right in zip(sides, sides[1:], strict=False):
+            for left, right in pairwise(sides):
                 claim = _claim(left, right)
                 if claim:
                     found.append(claim)
@@ -58,7 +61,7 @@ def claims(text: str) -> list[tuple[str, bool]]:
 
 
 def _plain(text: str) -> str:
-    for latex, symbol in _LATEX:
+    for latex, symbol in _LATEX.items():
         text = text.replace(latex, symbol)
     return _FRACTION.sub(r"(\1/\2)", text)
 

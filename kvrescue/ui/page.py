@@ -11,12 +11,12 @@ from typing import Any
 
 import gradio as gr
 import plotly
-from starlette.routing import BaseRoute, Mount, Route
 from starlette.responses import FileResponse
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from kvrescue import presets
-from kvrescue.config import MAX_PROBLEM_CHARS, METHODS, ConfigError, RunConfig, assumptions, check_problem, make_config
+from kvrescue.config import MAX_PROBLEM_CHARS, ConfigError, RunConfig, assumptions, check_problem, make_config
 from kvrescue.events import AnyEvent
 from kvrescue.ui import settings
 from kvrescue.ui.api import solve_with
@@ -195,10 +195,8 @@ def badge(status: BackendStatus) -> str:
 
 
 def assumptions_table(config: RunConfig) -> str:
-    rows = [f"| {row['field']} | `{row['value']!r}` | {row['note']} |" for row in assumptions(config)]
-    return "The papers do not give these values; they are our choices, recorded in every trace.\n\n| setting | now | note |\n|---|---|---|\n" + "\n".join(
-        rows
-    )
+    head = ["The papers do not give these values; they are our choices, recorded in every trace.", "", "| setting | now | note |", "|---|---|---|"]
+    return "\n".join(head + [f"| {row['field']} | `{row['value']!r}` | {row['note']} |" for row in assumptions(config)])
 
 
 def build_page(backend: Backend) -> gr.Blocks:
@@ -256,7 +254,7 @@ def build_page(backend: Backend) -> gr.Blocks:
             apply_default_css=False,
             elem_id="kvr-view",
         )
-        inputs = [method, *basic, *advanced]
+        inputs: list[Any] = [method, *basic, *advanced]
         by_field = dict(zip(settings.FIELDS, inputs, strict=True))
 
         example.input(page.fill_example, example, [problem, reference, *inputs], queue=False, **_QUIET)
@@ -297,8 +295,8 @@ def _busy() -> tuple[Any, Any, Any]:
     return gr.update(interactive=False), gr.update(interactive=True, variant="primary"), gr.update(interactive=False)
 
 
-def _grid(controls: list[settings.Control], values: dict[str, Any], columns: int = 3) -> list[gr.components.Component]:
-    made: list[gr.components.Component] = []
+def _grid(controls: list[settings.Control], values: dict[str, Any], columns: int = 3) -> list[Any]:
+    made: list[Any] = []
     for start in range(0, len(controls), columns):
         with gr.Row():
             made += [settings.build(control, values[control.field]) for control in controls[start : start + columns]]
@@ -330,5 +328,3 @@ def launch_options() -> dict[str, Any]:
         "server_name": os.environ.get("GRADIO_SERVER_NAME", "0.0.0.0" if os.environ.get("SPACE_ID") else "127.0.0.1"),
     }
 
-
-__all__ = ["METHODS", "build_page", "launch_options"]

@@ -14,7 +14,7 @@ UPDATE_BYTES = 16_000
 _DONE = None
 
 
-def pump(events: Iterator[AnyEvent], lines: queue.Queue[str | None | Exception], seen: Callable[[AnyEvent], None]) -> None:
+def pump(events: Iterator[AnyEvent], lines: queue.Queue[str | Exception | None], seen: Callable[[AnyEvent], None]) -> None:
     """Drain ``events`` into ``lines`` as NDJSON; ends with None, or with the exception that stopped it."""
     try:
         for event in events:
@@ -30,7 +30,7 @@ def paced(events: Iterator[AnyEvent], seen: Callable[[AnyEvent], None] = lambda 
 
     The engine runs in its own thread, so that a slow step never holds back what is already written.
     """
-    lines: queue.Queue[str | None | Exception] = queue.Queue()
+    lines: queue.Queue[str | Exception | None] = queue.Queue()
     threading.Thread(target=pump, args=(events, lines, seen), name="engine", daemon=True).start()
     waiting, failed, done = "", None, False
     due = time.monotonic()
@@ -47,7 +47,7 @@ def paced(events: Iterator[AnyEvent], seen: Callable[[AnyEvent], None] = lambda 
         raise failed
 
 
-def _collect(lines: queue.Queue[str | None | Exception], due: float, waiting: bool) -> tuple[str, bool, Exception | None]:
+def _collect(lines: queue.Queue[str | Exception | None], due: float, waiting: bool) -> tuple[str, bool, Exception | None]:
     """Everything that arrives until ``due``; when nothing waits yet, at least one line, however long it takes."""
     text = ""
     while True:

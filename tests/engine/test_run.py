@@ -140,7 +140,7 @@ def test_models_agree_on_the_committed_ids_after_every_commit(two, monkeypatch):
     live, winners = watched(two, monkeypatch, scorer_model="helper", seed=2)
     take_turns(monkeypatch)
     steps = 0
-    for event in live.events():
+    for event in live.stream():
         if isinstance(event, events.Kv) and event.step is not None:
             committed = live.prompts["helper"] + [token for winner in winners for token in winner.ids]
             plain = plain_logits(two.helper, committed)[-1]
@@ -154,7 +154,7 @@ def test_models_agree_on_the_committed_ids_after_every_commit(two, monkeypatch):
 def test_the_base_ends_as_if_it_had_read_every_committed_token_one_by_one(two, monkeypatch):
     live, winners = watched(two, monkeypatch, seed=2)
     take_turns(monkeypatch)
-    for _ in live.events():
+    for _ in live.stream():
         pass
     base, fresh = live.proposers["base"], watched(two, monkeypatch)[0].proposers["base"]
     for token in live.prompts["base"] + [token for winner in winners for token in winner.ids]:
@@ -294,7 +294,7 @@ def test_different_tokenizers_travel_as_text(monkeypatch):
     base, helper = make_tiny("llama", seed=0), make_tiny("qwen2", seed=1, extra_tokens=["apples", " has"])
     models = Pair(name="mixed", base=base, helper=helper)
     live, winners = watched(models, monkeypatch)
-    stream = list(live.events())
+    stream = list(live.stream())
     check_stream(stream)
     assert stream[0].commit_by == "text"
     for source, loaded in (("base", base), ("helper", helper)):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 

@@ -1,0 +1,5 @@
+import sys
+
+from kvrescue.cli import main
+
+sys.exit(main())

@@ -1,0 +1,235 @@
+"""python -m kvrescue run | doctor"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+from kvrescue import __version__, presets
+from kvrescue.config import METHODS, POLICIES, SCORERS, ConfigError, RunConfig, allowed, check_problem, make_config
+from kvrescue.events import AnyEvent, End, Error, to_line
+from kvrescue.stop import Stop
+from kvrescue.trace import recorded
+
+BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
+_STYLES = {"base": "bold blue", "helper": "bold dark_orange3"}
+_MARKS = {"base": "■ base", "helper": "● helper"}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    args = _parser().parse_args(arguments)
+    try:
+        return int(args.command(args))
+    except ConfigError as error:
+        print(f"kvrescue: {_printable(str(error))}", file=sys.stderr)
+        return BAD_INPUT
+    except BrokenPipeError:
+        # Whoever read us has gone; nothing is left to say, not even by the interpreter's own flush.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m kvrescue", description="Watch a model forget, and see it rescued step by step.")
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    run = commands.add_parser("run", help="solve one problem in the terminal")
+    run.add_argument("problem", help="the problem, or - to read it from standard input")
+    _model_options(run)
+    run.add_argument("--method", help=", ".join(METHODS))
+    run.add_argument("--policy", help=", ".join(POLICIES))
+    run.add_argument("--scorer", help=", ".join(SCORERS))
+    for name in ("budget", "n", "seed", "max-tokens"):
+        field = name.replace("-", "_")
+        run.add_argument(f"--{name}", metavar="K", help=f"{RunConfig.model_fields[field].description}: {allowed(field)}")
+    run.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="any other setting, such as tau_ent=2.0 (see --settings)")
+    run.add_argument("--settings", action=_ListSettings, help="list every setting with its meaning and range, and exit")
+    run.add_argument("--trace", metavar="FILE", help="write every event to FILE as it happens")
+    run.add_argument("--json", action="store_true", help="events on standard output and nothing else, one JSON object a line")
+    run.set_defaults(command=_run)
+    doctor = commands.add_parser("doctor", help="what this machine can run")
+    doctor.add_argument("--json", action="store_true")
+    doctor.set_defaults(command=_doctor)
+    return parser
+
+
+def _model_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--models", metavar="SET", help=f"model set: {', '.join(presets.MODEL_SETS)} (default {presets.DEFAULT_MODEL_SET})")
+    parser.add_argument("--base", metavar="MODEL", help="your own base: a local folder or a hub id")
+    parser.add_argument("--helper", metavar="MODEL", help="your own helper (default: the base)")
+
+
+class _ListSettings(argparse.Action):
+    def __init__(self, option_strings: Sequence[str], dest: str, **kwargs: Any) -> None:
+        super().__init__(option_strings, dest, nargs=0, **kwargs)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        for name, info in RunConfig.model_fields.items():
+            print(f"{name} = {info.default!r}\n    {info.description}. {allowed(name).capitalize()}.")
+        parser.exit()
+
+
+def _config(args: argparse.Namespace) -> RunConfig:
+    values: dict[str, Any] = presets.default_settings(None if args.base or args.helper else args.models or presets.DEFAULT_MODEL_SET)
+    for name in ("method", "policy", "scorer", "budget", "n", "seed", "max_tokens"):
+        given = getattr(args, name)
+        if given is not None:
+            values[name] = _number(given)
+    for pair in args.set:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise ConfigError("set", f"--set {pair!r} has no value; write NAME=VALUE.")
+        values[name.strip()] = _number(text)
+    return make_config(**values)
+
+
+def _number(text: str) -> Any:
+    """Numbers as numbers, so that messages quote them as such; everything else as text."""
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return text
+
+
+def _run(args: argparse.Namespace) -> int:
+    if args.models is not None and args.models not in presets.MODEL_SETS:
+        raise ConfigError("models", f"There is no model set {args.models!r}; known: {', '.join(presets.MODEL_SETS)}.")
+    problem = check_problem(sys.stdin.read() if args.problem == "-" else args.problem)
+    config = _config(args)
+    with _trace_file(args.trace) as file:
+        from kvrescue.engine.run import run
+        from kvrescue.models.load import load_pair
+
+        pair = load_pair(args.models, args.base, args.helper, progress=lambda text: print(f"kvrescue: {text}", file=sys.stderr))
+        stop = Stop()
+        events = run(problem, config, pair, stop)
+        with _interrupts(stop) as interrupted:
+            closing = _show(recorded(events, file) if file else events, args.json)
+    if interrupted:
+        return INTERRUPTED
+    return FAILED if isinstance(closing, Error) else 0
+
+
+@contextlib.contextmanager
+def _trace_file(path: str | None) -> Iterator[TextIO | None]:
+    """Opened before any compute, so that a path that cannot be written is told at once."""
+    if path is None:
+        yield None
+        return
+    try:
+        file = open(path, "w", encoding="utf-8")  # noqa: SIM115
+    except OSError as error:
+        raise ConfigError("trace", f"The trace file {path!r} cannot be written: {error.strerror}.") from None
+    with file:
+        yield file
+
+
+@contextlib.contextmanager
+def _interrupts(stop: Stop) -> Iterator[list[bool]]:
+    """The first Ctrl+C ends the run with a complete trace; the second one kills."""
+    happened: list[bool] = []
+
+    def first(_signal: int, _frame: Any) -> None:
+        happened.append(True)
+        stop.set()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        print("\nkvrescue: stopping; press Ctrl+C again to kill", file=sys.stderr)
+
+    before = signal.signal(signal.SIGINT, first)
+    try:
+        yield happened
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _show(events: Iterator[AnyEvent], as_json: bool) -> AnyEvent:
+    printer = Printer(Console(highlight=False, soft_wrap=True))
+    last: AnyEvent | None = None
+    for last in events:
+        if as_json:
+            print(to_line(last), flush=True)
+        else:
+            printer.event(last)
+    assert last is not None
+    return last
+
+
+class Printer:
+    """Steps as they are committed: who wrote them, how they were judged, and what happened to the others."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.aborted = self.others = 0
+        self.scorer = ""
+
+    def event(self, event: AnyEvent) -> None:
+        if event.type == "header":
+            names = " + ".join(f"{source} {info.id}" for source, info in event.models.items())
+            self.console.print(Text(f"{event.config['method']}: {names}; judged by {event.scorer}", style="dim"))
+            if event.same_weights:
+                self.console.print(Text("base and helper are the same weights: only their memory differs", style="dim"))
+        elif event.type == "step_begin":
+            self.aborted = self.others = 0
+        elif event.type == "abort":
+            self.aborted += 1
+        elif event.type == "candidate":
+            self.others += 1
+        elif event.type == "scores":
+            self.scorer = event.scorer
+        elif event.type == "commit":
+            self._commit(event)
+        elif isinstance(event, (End, Error)):
+            self._closing(event)
+
+    def _commit(self, event: Any) -> None:
+        score = f"{self.scorer} {event.score:.2f}" if event.score is not None else "not judged"
+        head = Text(f"step {event.step + 1} ", style="bold")
+        head.append(_MARKS[event.source], style=_STYLES[event.source])
+        head.append(f"  {score}, {event.tokens} tokens", style="dim")
+        if self.others > 1:
+            others = "1 other" if self.others == 2 else f"{self.others - 1} others"
+            head.append(f", {others}" + (f" ({self.aborted} aborted)" if self.aborted else ""), style="dim")
+        self.console.print(head)
+        self.console.print(Text(_printable(event.text.strip())))
+
+    def _closing(self, event: End | Error) -> None:
+        if isinstance(event, Error):
+            self.console.print(Text(f"failed: {event.message}", style="bold red"))
+        else:
+            answer = "no boxed answer" if event.answer is None else f"answer: {_printable(event.answer)}"
+            self.console.print(Text(f"{answer} (ended: {event.reason})", style="bold"))
+        for source, count in event.totals.items():
+            line = f"{source}: {count.steps} steps, {count.committed} tokens committed, {count.discarded} discarded, {count.aborted} aborted"
+            self.console.print(Text(line, style="dim"))
+        memory = f"memory: {100 * event.mean_retention:.0f} % held on average, at most {event.peak_resident} tokens, {event.evictions} evictions"
+        self.console.print(Text(f"{memory}; {event.seconds:.1f} s", style="dim"))
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def _printable(text: str) -> str:
+    """Model text without control characters: it must not drive the terminal."""
+    return _CONTROL.sub("\ufffd", text)
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    from kvrescue.models.doctor import examine, in_words
+
+    report = examine()
+    print(json.dumps(report.as_dict()) if args.json else "\n".join(in_words(report)))
+    return 0
+

@@ -1,0 +1,75 @@
+"""Traces on disk: one event a line (NDJSON), written as they come, read back with every promise checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TextIO
+
+from pydantic import ValidationError
+
+from kvrescue.events import SCHEMA_VERSION, AnyEvent, Commit, End, Error, Header, from_line, to_line
+
+MOST_BYTES = 10 << 20
+
+
+class TraceError(ValueError):
+    """A trace that cannot be trusted, told in one sentence with its line."""
+
+
+def recorded(events: Iterable[AnyEvent], file: TextIO) -> Iterator[AnyEvent]:
+    """Pass events through and write each at once, so that a killed process leaves everything up to then."""
+    for event in events:
+        file.write(to_line(event) + "\n")
+        file.flush()
+        yield event
+
+
+def read_trace(path: str | Path) -> list[AnyEvent]:
+    """All events of a trace file; TraceError when it is too large, malformed or incomplete."""
+    path = Path(path)
+    size = path.stat().st_size
+    if size > MOST_BYTES:
+        raise TraceError(f"The trace has {size:,} bytes; at most {MOST_BYTES:,} are read.")
+    return parse_trace(path.read_bytes())
+
+
+def parse_trace(data: bytes) -> list[AnyEvent]:
+    events = []
+    for number, line in enumerate(data.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            events.append(from_line(line))
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            place = ".".join(str(part) for part in first["loc"]) or "event"
+            raise TraceError(f"Line {number} of the trace is no valid event ({place}: {first['msg']}).") from None
+    check(events)
+    return events
+
+
+def check(events: list[AnyEvent]) -> None:
+    """Header first, one closing event last, seq without gaps, one run, token counts that add up."""
+    if not events or not isinstance(events[0], Header):
+        raise TraceError("The trace does not begin with a header.")
+    if events[0].schema_version > SCHEMA_VERSION:
+        raise TraceError(f"The trace has schema version {events[0].schema_version}; this program reads up to {SCHEMA_VERSION}.")
+    for expected, event in enumerate(events):
+        if event.seq != expected:
+            raise TraceError(f"The trace has a gap: event {expected} is missing.")
+        if event.run != events[0].run:
+            raise TraceError(f"Event {expected} belongs to another run.")
+    closing = [event for event in events if isinstance(event, (End, Error))]
+    if len(closing) != 1 or closing[0] is not events[-1]:
+        raise TraceError("The trace does not end with one end or error event.")
+    _check_counts(events, closing[0])
+
+
+def _check_counts(events: list[AnyEvent], closing: End | Error) -> None:
+    for source, count in closing.totals.items():
+        if count.committed + count.discarded + count.aborted != count.generated:
+            raise TraceError(f"The {source}'s token counts do not add up.")
+        committed = sum(event.tokens for event in events if isinstance(event, Commit) and event.source == source)
+        if committed != count.committed:
+            raise TraceError(f"The {source}'s committed tokens are {committed} in the steps but {count.committed} in the end.")
