@@ -20,9 +20,7 @@ FLAT, SHARE = 1.1, 0.05
 
 def decode(pair: Pair, policy: str, tokens: int) -> tuple[list[float], list[int], float, float]:
     """(seconds per token, KV bytes after each token, eviction seconds, decode seconds) of one long candidate."""
-    config = make_config(
-        method="evicted", policy=policy, budget=BUDGET, buffer=BUFFER, delimiter="\x00", early_exit=False, max_step_tokens=tokens
-    )
+    config = make_config(method="evicted", policy=policy, budget=BUDGET, buffer=BUFFER, delimiter="\x00", early_exit=False, max_step_tokens=tokens)
     cache = EvictingCache(CacheShape.of(pair.base.model), make_policy(config), BUDGET, BUFFER)
     proposer = Proposer("base", pair.base, cache, config, Stop())
     proposer._eos = frozenset()  # the text may end, the measurement must not

@@ -30,9 +30,7 @@ def by_generate(pair: Pair, tokens: int) -> tuple[int, float]:
 
 
 def by_engine(pair: Pair, tokens: int) -> tuple[int, float]:
-    config = make_config(
-        method="full", scorer="none", temperature=0.0, max_tokens=tokens, max_step_tokens=tokens, system_prompt="", deadline_s=3600
-    )
+    config = make_config(method="full", scorer="none", temperature=0.0, max_tokens=tokens, max_step_tokens=tokens, system_prompt="", deadline_s=3600)
     began = time.perf_counter()
     closing = list(run(STORY, config, pair))[-1]
     assert isinstance(closing, events.End), closing

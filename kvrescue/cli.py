@@ -232,4 +232,3 @@ def _doctor(args: argparse.Namespace) -> int:
     report = examine()
     print(json.dumps(report.as_dict()) if args.json else "\n".join(in_words(report)))
     return 0
-

@@ -261,9 +261,7 @@ class Error(_Closing):
     message: str
 
 
-AnyEvent = (
-    Header | Prompt | Status | StepBegin | Tokens | Abort | Flag | Candidate | Scores | Evict | Commit | Kv | Answer | End | Error
-)
+AnyEvent = Header | Prompt | Status | StepBegin | Tokens | Abort | Flag | Candidate | Scores | Evict | Commit | Kv | Answer | End | Error
 _ADAPTER: TypeAdapter[AnyEvent] = TypeAdapter(Annotated[AnyEvent, Field(discriminator="type")])
 
 

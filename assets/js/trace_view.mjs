@@ -100,7 +100,10 @@ function build(root, parts, live, problems) {
   put(signals, parts.charts.root, parts.memory.root);
   const fold = el("button", "kvr-fold", "Signals and memory");
   fold.type = "button";
-  fold.setAttribute("aria-expanded", "true");
+  // On a phone the steps come first; the wide layout ignores the fold.
+  const narrow = root.getBoundingClientRect().width < 860;
+  signals.classList.toggle("kvr-folded", narrow);
+  fold.setAttribute("aria-expanded", String(!narrow));
   fold.addEventListener("click", () => {
     const folded = signals.classList.toggle("kvr-folded");
     fold.setAttribute("aria-expanded", String(!folded));

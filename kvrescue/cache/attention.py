@@ -75,9 +75,7 @@ def attention_probabilities(query: Tensor, keys: Tensor, scaling: float) -> Tens
     return logits.softmax(-1)
 
 
-def shared_prefix_attention(
-    query: Tensor, prefix_keys: Tensor, prefix_values: Tensor, keys: Tensor, values: Tensor, scaling: float
-) -> Tensor:
+def shared_prefix_attention(query: Tensor, prefix_keys: Tensor, prefix_values: Tensor, keys: Tensor, values: Tensor, scaling: float) -> Tensor:
     """Attention of N rows over one shared prefix and each row's own suffix, the prefix being read once for all rows.
 
     query (N, Hq, q, d); prefix (1, Hk, p, d); keys/values (N, Hk, s, d), the newest q of them being the queries' own.

@@ -48,9 +48,7 @@ class EvictingCache:
     The committed cache is a snapshot: forks copy it and never write to it, so restoring means dropping the fork.
     """
 
-    def __init__(
-        self, shape: CacheShape, policy: Policy, budget: int, buffer: int, *, longest: int | None = None, protected: int = 0
-    ) -> None:
+    def __init__(self, shape: CacheShape, policy: Policy, budget: int, buffer: int, *, longest: int | None = None, protected: int = 0) -> None:
         """``longest``: tokens that will ever be seen, if known, so that a huge budget reserves no more storage than that.
         ``protected``: the first so many positions (the prompt) are never evicted.
         """

@@ -172,9 +172,7 @@ class Proposer:
         tokens = sample(logits, uniforms, self.config.temperature, self.config.top_p)
         if self.config.greedy_first and self.config.temperature and writers[0].greedy:
             tokens[0] = int(logits[0].argmax())
-        return [
-            writer.push(token, entropy, self._tokenizer) for writer, token, entropy in zip(writers, tokens, entropies, strict=True)
-        ]
+        return [writer.push(token, entropy, self._tokenizer) for writer, token, entropy in zip(writers, tokens, entropies, strict=True)]
 
     @torch.no_grad()
     def _forward(self, branch: Branch, ids: Tensor) -> Tensor:

@@ -229,9 +229,7 @@ class _Run:
             del streams[source]
         return grown
 
-    def _report(
-        self, step: int, source: Source, grown: list[Growth], batch: TokenBatches, finished: list[Candidate]
-    ) -> Iterator[events.Event]:
+    def _report(self, step: int, source: Source, grown: list[Growth], batch: TokenBatches, finished: list[Candidate]) -> Iterator[events.Event]:
         rows = batch.add(grown)
         if rows:
             yield self._event(events.Tokens, step=step, source=source, rows=rows)
@@ -281,9 +279,7 @@ class _Run:
 
     # --- score --------------------------------------------------------------------------------------------------------------
 
-    def _score(
-        self, step: int, eligible: list[Candidate], rewards: dict[tuple[Source, int], Reward]
-    ) -> Iterator[events.Event]:
+    def _score(self, step: int, eligible: list[Candidate], rewards: dict[tuple[Source, int], Reward]) -> Iterator[events.Event]:
         if self.scorer is None:
             return
         yield self._event(events.Status, phase="score", step=step, total=len(eligible))

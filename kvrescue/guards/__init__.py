@@ -33,9 +33,7 @@ class CandidateGuards:
         return ratios
 
 
-def rejudge(
-    entropies: Sequence[float], ratios: Iterable[tuple[int, float]], *, ent_window: int, tau_ent: float, tau_cmp: float
-) -> Verdict | None:
+def rejudge(entropies: Sequence[float], ratios: Iterable[tuple[int, float]], *, ent_window: int, tau_ent: float, tau_cmp: float) -> Verdict | None:
     """The first verdict that other thresholds would have given on recorded signals. It cannot know what was never written."""
     guard = EntropyGuard(ent_window, tau_ent)
     entropy = next((verdict for value in entropies if (verdict := guard.update(value))), None)

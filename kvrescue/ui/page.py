@@ -71,6 +71,8 @@ class Page:
         self.sessions = Sessions()
         self.defaults = presets.default_config(backend.model_set).model_dump()
         self.examples = {example["id"]: example for example in load_examples()}
+        self.first = next(iter(self.examples.values()))
+        """On the page from the start, so that one click runs something."""
 
     # --- settings -----------------------------------------------------------------------------------------------------------
 
@@ -83,7 +85,11 @@ class Page:
         if example is None:
             return [gr.skip()] * (2 + len(settings.FIELDS))
         values = {**self.defaults, **example["settings"]}
-        return [example["problem"], f"Reference answer: **{example['answer']}**", *(values[name] for name in settings.FIELDS)]
+        return [example["problem"], self.reference(example), *(values[name] for name in settings.FIELDS)]
+
+    @staticmethod
+    def reference(example: dict[str, Any]) -> str:
+        return f"Reference answer: **{example['answer']}**"
 
     def reset(self) -> list[Any]:
         return [self.defaults[name] for name in settings.FIELDS]
@@ -211,13 +217,14 @@ def build_page(backend: Backend) -> gr.Blocks:
                 example = gr.Dropdown(
                     [(f"{one['teaches']}: {one['title']}", one["id"]) for one in page.examples.values()],
                     label="Example (fills the problem and the settings)",
-                    value=None,
+                    value=page.first["id"],
                     filterable=False,
                     interactive=True,
                     elem_id="kvr-example",
                 )
                 problem = gr.Textbox(
                     label="Problem",
+                    value=page.first["problem"],
                     lines=4,
                     max_lines=8,
                     placeholder="Type a word problem, or choose an example.",
@@ -227,16 +234,14 @@ def build_page(backend: Backend) -> gr.Blocks:
                 )
                 with gr.Row(elem_id="kvr-under"):
                     counter = gr.Markdown(page.count(""), elem_id="kvr-count")
-                    reference = gr.Markdown("", elem_id="kvr-reference")
+                    reference = gr.Markdown(page.reference(page.first), elem_id="kvr-reference")
                 with gr.Row():
                     run = gr.Button("Run", variant="primary", elem_id="kvr-run")
                     stop = gr.Button("Stop", interactive=False, elem_id="kvr-stop")
                     download = gr.DownloadButton("Trace", interactive=False, elem_id="kvr-download")
                 status = gr.Markdown("", elem_id="kvr-status-line")
             with gr.Column(scale=6, min_width=320):
-                method = gr.Radio(
-                    settings.METHOD_CHOICES, value=page.defaults["method"], label="Method", interactive=True, elem_id="kvr-method"
-                )
+                method = gr.Radio(settings.METHOD_CHOICES, value=page.defaults["method"], label="Method", interactive=True, elem_id="kvr-method")
                 with gr.Group():
                     basic = _grid(settings.BASIC, page.defaults)
                 with gr.Accordion("Advanced settings", open=False, elem_id="kvr-advanced"):
@@ -327,4 +332,3 @@ def launch_options() -> dict[str, Any]:
         "max_file_size": "10mb",
         "server_name": os.environ.get("GRADIO_SERVER_NAME", "0.0.0.0" if os.environ.get("SPACE_ID") else "127.0.0.1"),
     }
-

@@ -46,10 +46,10 @@ CHOICES: dict[str, list[tuple[str, str]]] = {
 
 BASIC = [
     Control("policy", "Eviction policy"),
-    Control("budget", "KV budget (tokens)", "kept per layer and head after an eviction", 512, 4),
-    Control("n", "Candidates N", "per source and step", 8, 1),
-    Control("tau_ent", "Entropy threshold (nats)", "abort above this moving average", 8, 0.05),
-    Control("tau_cmp", "gzip threshold", "abort below this ratio", 1, 0.01),
+    Control("budget", "KV budget (tokens)", "", 512, 4),
+    Control("n", "Candidates N", "", 8, 1),
+    Control("tau_ent", "Entropy limit (nats)", "", 8, 0.05),
+    Control("tau_cmp", "gzip ratio limit", "", 1, 0.01),
     Control("seed", "Seed"),
 ]
 ADVANCED = [
@@ -99,9 +99,7 @@ def to_config(values: dict[str, Any]) -> RunConfig:
     """RunConfig from the inputs' values; ConfigError when one is empty or out of range."""
     whole = {name for name, schema in RunConfig.model_json_schema()["properties"].items() if schema.get("type") == "integer"}
     # Sliders send 64.0 for 64.
-    cleaned = {
-        name: int(value) if name in whole and isinstance(value, float) and value.is_integer() else value for name, value in values.items()
-    }
+    cleaned = {name: int(value) if name in whole and isinstance(value, float) and value.is_integer() else value for name, value in values.items()}
     return make_config(**cleaned)
 
 

@@ -36,9 +36,7 @@ PAGE_JS = """() => {
 
 
 def theme() -> gr.themes.Base:
-    return gr.themes.Base(
-        primary_hue=gr.themes.colors.blue, neutral_hue=gr.themes.colors.zinc, font=_FONTS, font_mono=_MONO, radius_size="sm"
-    ).set(
+    return gr.themes.Base(primary_hue=gr.themes.colors.blue, neutral_hue=gr.themes.colors.zinc, font=_FONTS, font_mono=_MONO, radius_size="sm").set(
         button_primary_background_fill="#0b5fa5",
         button_primary_background_fill_hover="#094d87",
         button_primary_background_fill_dark="#6cb6ff",

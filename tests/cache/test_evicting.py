@@ -135,9 +135,7 @@ def test_fork_leaves_the_committed_cache_untouched(loaded):
 def test_prompt_is_evictable_unless_protected(loaded):
     ids = some_ids(loaded, 80)
     config = make_config(method="evicted", policy="knorm", budget=32, buffer=4, window=4)
-    lost, held = (
-        EvictingCache(CacheShape.of(loaded.model), make_policy(config), 32, 4, protected=protected) for protected in (0, 20)
-    )
+    lost, held = (EvictingCache(CacheShape.of(loaded.model), make_policy(config), 32, 4, protected=protected) for protected in (0, 20))
     for cache in (lost, held):
         Proposer("base", loaded, cache, config, Stop()).ingest(ids)
     assert (held.held()[:20] == held.shape.slots).all()

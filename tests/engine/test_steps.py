@@ -66,7 +66,9 @@ def test_boxed_answer(text, answer):
     assert boxed_answer(text) == answer
 
 
-@pytest.mark.parametrize("hostile", ["\\boxed{" * 50_000, "\\boxed{" * 20_000 + "}" * 20_000, "{" * 100_000, "\\" * 100_001, "\\boxed" + " " * 100_000])
+@pytest.mark.parametrize(
+    "hostile", ["\\boxed{" * 50_000, "\\boxed{" * 20_000 + "}" * 20_000, "{" * 100_000, "\\" * 100_001, "\\boxed" + " " * 100_000]
+)
 def test_hostile_text_is_read_in_one_pass(hostile):
     boxed_answer(hostile)
 

@@ -1,0 +1,252 @@
+"""The page in a real browser, on a scripted engine with synthetic events."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from kvrescue.trace import read_trace
+from tests.ui.fake_backend import HOSTILE
+
+
+@pytest.fixture(autouse=True)
+def calm(served):
+    backend, _ = served
+    backend.text, backend.steps, backend.pause, backend.die = " synthetic words", 3, 0.0, False
+
+
+def ask(page: Page, problem: str = "How many words?") -> None:
+    expect(page.locator("#kvr-models")).to_contain_text("ready on")
+    page.fill("#kvr-problem textarea", problem)
+    page.click("#kvr-run")
+
+
+def finished(page: Page) -> None:
+    expect(page.locator(".kvr-end")).to_be_visible(timeout=20_000)
+    expect(page.locator("#kvr-run")).to_be_enabled()
+
+
+def test_a_run_shows_steps_candidates_charts_and_memory(served, visit):
+    page = visit(served[1])
+    ask(page)
+    finished(page)
+    expect(page.locator(".kvr-card")).to_have_count(3)
+    expect(page.locator(".kvr-card").first).to_contain_text("H1 helper")
+    expect(page.locator(".kvr-card").first).to_contain_text("reward 0.80")
+    expect(page.locator(".kvr-plot .main-svg").first).to_be_visible()
+    expect(page.locator(".kvr-plot .main-svg")).not_to_have_count(0)
+    expect(page.locator(".kvr-memory")).to_contain_text("8 of 28 tokens")
+    expect(page.locator(".kvr-lost-number").last).to_have_text(" 42")
+    expect(page.locator("#kvr-status-line")).to_contain_text("finished")
+    expect(page.get_by_role("status").first).to_be_attached()
+
+
+def test_rejected_candidates_say_why(served, visit):
+    page = visit(served[1])
+    ask(page)
+    finished(page)
+    button = page.locator(".kvr-expand").first
+    assert button.get_attribute("aria-expanded") == "false"
+    button.click()
+    panel = page.locator(".kvr-rejected").first
+    expect(panel).to_contain_text("aborted: entropy at token 16 (3.10 > 2.5 nats)")
+    expect(panel).to_contain_text("lower score")
+    expect(panel.locator(".kvr-tripped-entropy")).to_be_visible()
+    button.focus()
+    page.keyboard.press("Enter")
+    expect(panel).to_be_hidden()
+
+
+def test_an_open_panel_stays_open_while_steps_arrive(served, visit):
+    backend, url = served
+    backend.steps, backend.pause = 8, 0.02
+    page = visit(url)
+    ask(page)
+    page.locator(".kvr-expand").first.click()
+    expect(page.locator(".kvr-card")).to_have_count(8, timeout=20_000)
+    expect(page.locator(".kvr-rejected").first).to_be_visible()
+    expect(page.locator(".kvr-expand").first).to_have_attribute("aria-expanded", "true")
+    finished(page)
+
+
+def test_stop_is_felt_within_a_second_and_the_trace_is_kept(served, visit, tmp_path):
+    backend, url = served
+    backend.steps, backend.pause = 200, 0.03
+    page = visit(url)
+    ask(page)
+    expect(page.locator(".kvr-card")).not_to_have_count(0, timeout=10_000)
+    expect(page.locator("#kvr-run")).to_be_disabled()
+    began = time.monotonic()
+    page.click("#kvr-stop")
+    expect(page.locator(".kvr-header")).to_contain_text("finished: it was stopped")
+    assert time.monotonic() - began < 1.0
+    cards = page.locator(".kvr-card").count()
+    page.wait_for_timeout(1000)
+    assert page.locator(".kvr-card").count() == cards
+    finished(page)
+    with page.expect_download() as download:
+        page.click("#kvr-download")
+    download.value.save_as(tmp_path / "trace.ndjson")
+    stream = read_trace(tmp_path / "trace.ndjson")
+    assert stream[-1].reason == "stopped" and download.value.suggested_filename == "kvrescue-fake0.ndjson"
+
+
+def test_a_run_that_dies_says_so_and_keeps_what_it_wrote(served, visit):
+    served[0].die = True
+    page = visit(served[1])
+    ask(page)
+    expect(page.locator(".kvr-end")).to_contain_text("The run failed")
+    expect(page.locator(".kvr-card")).to_have_count(2)
+    expect(page.get_by_text("That did not work").first).to_be_visible()
+    expect(page.locator("#kvr-download")).to_be_enabled()
+
+
+def test_hostile_text_is_shown_literally_and_never_runs(served, visit):
+    backend, url = served
+    backend.text = HOSTILE
+    page = visit(url)
+    ask(page, HOSTILE)
+    finished(page)
+    page.locator(".kvr-expand").first.click()
+    expect(page.locator(".kvr-problem")).to_have_text(HOSTILE)
+    expect(page.locator(".kvr-card .kvr-text").first).to_contain_text("<script>window.hacked=4</script>")
+    expect(page.locator(".kvr-rejected").first).to_contain_text("${window.hacked=2}")
+    page.locator(".kvr-plot").first.hover()
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("#kvr-view img, #kvr-view script").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("problem", "change", "sentence"),
+    [
+        ("   ", None, "The problem is empty"),
+        ("fine", ("#kvr-budget input[type=number]", "6"), "larger than the window"),
+        ("too long for the model", None, "reads at most 8,000"),
+        ("<img src=x onerror=alert(1)> too long for the model", None, "reads at most 8,000"),
+    ],
+)
+def test_bad_input_gets_a_sentence_and_the_buttons_come_back(served, visit, problem, change, sentence):
+    page = visit(served[1])
+    if change:
+        page.fill(*change)
+        page.keyboard.press("Tab")
+    ask(page, problem)
+    expect(page.get_by_text(sentence).first).to_be_visible()
+    expect(page.locator("#kvr-run")).to_be_enabled()
+    expect(page.locator(".kvr-card")).to_have_count(0)
+
+
+def test_ctrl_enter_runs(served, visit):
+    page = visit(served[1])
+    expect(page.locator("#kvr-models")).to_contain_text("ready on")
+    page.fill("#kvr-problem textarea", "How many?")
+    page.locator("#kvr-problem textarea").press("Control+Enter")
+    finished(page)
+    expect(page.locator(".kvr-problem")).to_have_text("How many?")
+
+
+def test_examples_fill_problem_and_settings(served, visit):
+    page = visit(served[1])
+    page.click("#kvr-example input")
+    page.get_by_role("option", name="Only sinks and the newest tokens").click()
+    expect(page.locator("#kvr-problem textarea")).to_have_value(re.compile("A train leaves with 240 passengers"))
+    expect(page.locator("#kvr-reference")).to_contain_text("180")
+    expect(page.locator("#kvr-changed")).to_contain_text("budget 32 (default 64)")
+    expect(page.locator("#kvr-budget input[type=number]")).to_have_value("32")
+
+
+def test_thresholds_are_drawn_before_any_run_and_follow_the_slider(served, visit):
+    page = visit(served[1])
+    expect(page.get_by_text("abort above 2.5 nats")).to_be_visible()
+    page.fill("#kvr-tau_ent input[type=number]", "4")
+    page.keyboard.press("Tab")
+    expect(page.get_by_text("abort above 4 nats")).to_be_visible()
+
+
+def test_step_and_chart_are_tied(served, visit):
+    page = visit(served[1])
+    ask(page)
+    finished(page)
+    page.locator(".kvr-step-title").nth(1).click()
+    expect(page.locator("li.kvr-selected")).to_have_count(1)
+    expect(page.locator(".kvr-memory")).to_contain_text("Memory after step 2")
+    page.locator(".kvr-plot").first.focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".kvr-memory")).to_contain_text("Memory after step 3")
+    page.locator(".kvr-list > li").first.hover()
+    expect(page.locator(".kvr-memory")).to_contain_text("Memory after step 1")
+
+
+def test_zoom_survives_new_data(served, visit):
+    backend, url = served
+    backend.steps, backend.pause = 10, 0.03
+    page = visit(url)
+    ask(page)
+    expect(page.locator(".kvr-card")).not_to_have_count(0, timeout=10_000)
+    page.evaluate("window.Plotly.relayout(document.querySelector('.kvr-plot'), {'xaxis.range': [0.5, 1.5]})")
+    finished(page)
+    assert page.evaluate("document.querySelector('.kvr-plot').layout.xaxis.range") == [0.5, 1.5]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390, 320])
+def test_nothing_scrolls_sideways_and_text_is_readable(served, visit, width, theme):
+    page = visit(served[1], width=width, theme=theme)
+    ask(page)
+    finished(page)
+    if width < 700:
+        page.click(".kvr-fold")
+    page.wait_for_timeout(300)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    low = page.evaluate(CONTRAST)
+    assert not low, low
+
+
+CONTRAST = """() => {
+  const parse = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = (node) => {
+    for (; node; node = node.parentElement) {
+      const [r, g, b, a = 1] = parse(getComputedStyle(node).backgroundColor);
+      if (a === 1) return [r, g, b];
+    }
+    return document.body.classList.contains("dark") ? [15, 15, 17] : [255, 255, 255];
+  };
+  const low = [];
+  for (const node of document.querySelectorAll(".kvr *")) {
+    const own = [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim());
+    if (!own || !node.offsetParent || node.closest("svg") || node.closest(".kvr-later")) continue;
+    const [a, b] = [light(parse(getComputedStyle(node).color)), light(behind(node))];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) low.push(`${node.className}: ${ratio.toFixed(2)} ${node.textContent.slice(0, 20)}`);
+  }
+  return low;
+}"""
+
+
+def test_two_visitors_do_not_see_each_other(served, visit):
+    backend, url = served
+    backend.pause = 0.01
+    one, two = visit(url), visit(url)
+    ask(one, "problem of visitor one")
+    ask(two, "problem of visitor two")
+    finished(one)
+    finished(two)
+    expect(one.locator(".kvr-problem")).to_have_text("problem of visitor one")
+    expect(two.locator(".kvr-problem")).to_have_text("problem of visitor two")
+
+
+def test_the_race_can_be_watched(served, visit):
+    backend, url = served
+    backend.steps, backend.pause = 2, 0.1
+    page = visit(url)
+    ask(page)
+    expect(page.locator(".kvr-lane")).to_have_count(4, timeout=10_000)
+    expect(page.locator(".kvr-lane").first).to_contain_text("B1 base")
+    expect(page.locator(".kvr-lane").last).to_contain_text("writing")
+    finished(page)
+    expect(page.locator(".kvr-lanes")).to_be_hidden()

@@ -1,0 +1,170 @@
+"""What is refused before weights are read, and what loads."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from kvrescue.config import ConfigError
+from kvrescue.models import smollm2 as smol
+from kvrescue.models.load import load_model, load_pair, vocabularies_agree
+from tests.tiny import FAMILIES, byte_tokenizer, make_tiny, tiny_config
+
+
+def saved(folder, kind: str = "llama", **changes):
+    """A tiny model as a real folder."""
+    tokenizer = byte_tokenizer()
+    model = FAMILIES[kind][1](tiny_config(kind, len(tokenizer), eos_token_id=tokenizer.eos_token_id, **changes))
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def refusal(call, *args, **kwargs) -> ConfigError:
+    with pytest.raises(ConfigError) as caught:
+        call(*args, **kwargs)
+    message = str(caught.value)
+    assert message.count("\n") == 0 and message.endswith(".")
+    return caught.value
+
+
+@pytest.fixture
+def no_weights(monkeypatch):
+    """Fails the test if weights are read."""
+
+    def read(*_args, **_kwargs):
+        raise AssertionError("weights were read before the refusal")
+
+    monkeypatch.setattr("kvrescue.models.load.AutoModelForCausalLM.from_pretrained", read)
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_supported_families_load_from_a_folder(tmp_path, kind):
+    loaded = load_model(str(saved(tmp_path / "my-model", kind)), "base", "cpu")
+    assert loaded.info.architecture == kind and loaded.info.id == "my-model"
+    assert loaded.model.config._attn_implementation == "kvrescue"
+    assert not any(parameter.requires_grad for parameter in loaded.model.parameters()) and not loaded.model.training
+
+
+def test_one_folder_for_both_is_loaded_once(tmp_path):
+    folder = str(saved(tmp_path / "m"))
+    assert load_pair(base=folder, device="cpu").same_weights
+    assert load_pair(base=folder, helper=str(tmp_path / "." / "m"), device="cpu").same_weights
+    other = load_pair(base=folder, helper=str(saved(tmp_path / "n", "qwen2")), device="cpu")
+    assert not other.same_weights and vocabularies_agree(other.base, other.helper)
+
+
+def test_vocabularies_that_differ_are_told_apart():
+    same, more = make_tiny("llama"), make_tiny("llama", extra_tokens=["apples"])
+    assert vocabularies_agree(same, same) and not vocabularies_agree(same, more)
+
+
+def test_a_folder_that_is_no_model(tmp_path, no_weights):
+    error = refusal(load_model, str(tmp_path), "base")
+    assert error.field == "base" and "no config.json" in str(error)
+
+
+def test_a_path_that_is_no_folder(tmp_path, no_weights):
+    (tmp_path / "file").write_text("x")
+    for path in (str(tmp_path / "file"), str(tmp_path / "missing"), "./missing", "~/missing"):
+        assert "is not a folder" in str(refusal(load_model, path, "helper"))
+
+
+def test_pickled_weights(tmp_path, no_weights):
+    folder = saved(tmp_path / "m")
+    (folder / "model.safetensors").unlink()
+    torch.save({}, folder / "pytorch_model.bin")
+    error = refusal(load_model, str(folder), "helper")
+    assert error.field == "helper" and "pickled" in str(error)
+
+
+def test_no_weights_at_all(tmp_path, no_weights):
+    folder = saved(tmp_path / "m")
+    (folder / "model.safetensors").unlink()
+    assert "has no weights" in str(refusal(load_model, str(folder), "base"))
+
+
+def test_an_unsupported_architecture_is_named(tmp_path, no_weights):
+    GPT2LMHeadModel(GPT2Config(n_layer=1, n_head=2, n_embd=8, vocab_size=16, n_positions=16)).save_pretrained(tmp_path)
+    assert "'gpt2'" in str(refusal(load_model, str(tmp_path), "base"))
+
+
+@pytest.mark.parametrize(
+    "change", [{"use_sliding_window": True, "sliding_window": 64, "max_window_layers": 1}, {"layer_types": ["full_attention", "sliding_attention"]}]
+)
+def test_sliding_window_layers_are_refused(tmp_path, no_weights, change):
+    folder = saved(tmp_path / "m", "qwen2")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, **change}))
+    assert "sliding-window" in str(refusal(load_model, str(folder), "base"))
+
+
+def test_remote_code_is_never_run(tmp_path, no_weights):
+    folder = saved(tmp_path / "m")
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"model_type": "evil", "auto_map": {"AutoConfig": "evil.Config", "AutoModelForCausalLM": "evil.Model"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "evil.py").write_text("raise SystemExit('remote code ran')")
+    refusal(load_model, str(folder), "base")
+
+
+def test_a_missing_tokenizer(tmp_path, no_weights):
+    folder = saved(tmp_path / "m")
+    for path in folder.glob("*token*"):
+        path.unlink()
+    assert "tokenizer" in str(refusal(load_model, str(folder), "base"))
+
+
+def test_damaged_weights_are_told_in_one_sentence(tmp_path):
+    folder = saved(tmp_path / "m")
+    (folder / "model.safetensors").write_bytes(b"\x00" * 100)
+    assert "could not be read" in str(refusal(load_model, str(folder), "base", "cpu"))
+
+
+def test_hub_ids_without_a_hub(tmp_path, no_weights, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    refusal(load_model, "nobody/no-such-model", "base")
+
+
+def test_unknown_names(no_weights):
+    assert refusal(load_pair, "gpt-9").field == "models"
+    assert refusal(load_pair, helper="somewhere").field == "base"
+
+
+def test_threads_setting(monkeypatch, no_weights):
+    monkeypatch.setenv("KVRESCUE_THREADS", "many")
+    assert "KVRESCUE_THREADS" in str(refusal(load_pair, "smollm2"))
+
+
+def test_smollm2_without_any_source(tmp_path, monkeypatch):
+    """Neither package index nor hub: one sentence, and no half a model is left behind."""
+    monkeypatch.setenv("KVRESCUE_CACHE", str(tmp_path))
+    monkeypatch.setattr(smol, "_gguf_from_package", lambda work: None)
+    monkeypatch.setattr(smol, "HUB_ID", str(tmp_path / "nowhere"))
+    assert "can be reached" in str(refusal(smol.ensure_smollm2, lambda text: None))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_killed_conversion_is_done_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("KVRESCUE_CACHE", str(tmp_path))
+    half = tmp_path / "smollm2-135m-instruct"
+    half.mkdir()
+    (half / "config.json").write_text("{}")
+    monkeypatch.setattr(smol, "_gguf_from_package", lambda work: None)
+    monkeypatch.setattr(smol, "_convert", lambda gguf, target: target.mkdir())
+    assert smol.ensure_smollm2(lambda text: None) == half
+    assert smol.cached_smollm2() == half and not (half / "config.json").exists()
+
+
+def test_smollm2_is_a_sane_language_model(smollm2):
+    """The converted weights know English: the loss on a plain sentence is far below chance (ln 49152 = 10.8)."""
+    base = smollm2.base
+    assert smollm2.same_weights and base.info.parameters == 134_515_008
+    assert base.tokenizer.eos_token == "<|im_end|>" and base.tokenizer.chat_template
+    ids = torch.tensor([base.tokenizer.encode("The capital of France is Paris, and the capital of Italy is Rome.")])
+    with torch.no_grad():
+        assert base.model(ids, labels=ids).loss < 4

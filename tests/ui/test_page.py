@@ -1,0 +1,241 @@
+"""The page without a browser: settings, streaming limits, sessions, and its API through Gradio's own client."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from gradio_client import Client
+from gradio_client.exceptions import AppError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kvrescue.config import POLICIES, ConfigError, RunConfig, make_config
+from kvrescue.presets import MODEL_SETS, default_config
+from kvrescue.stop import Stop
+from kvrescue.trace import parse_trace
+from kvrescue.ui import sessions as store
+from kvrescue.ui import settings as form
+from kvrescue.ui.page import Page, build_page, launch_options, load_examples, plain_error, routes
+from kvrescue.ui.sessions import Sessions
+from kvrescue.ui.stream import UPDATE_BYTES, UPDATE_SECONDS, paced, split
+from tests.ui.fake_backend import HOSTILE, FakeBackend
+
+DEFAULTS = default_config("smollm2").model_dump()
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_every_setting_is_on_the_page_except_the_delimiter():
+    assert set(form.FIELDS) == set(RunConfig.model_fields) - {"delimiter"}
+    assert {value for _, value in form.POLICY_CHOICES} == set(POLICIES)
+
+
+@pytest.mark.parametrize("control", [*form.BASIC, *form.ADVANCED], ids=lambda control: control.field)
+def test_every_input_is_interactive_and_within_the_rules(control):
+    component = form.build(control, DEFAULTS[control.field])
+    assert component.interactive is True and component.label
+    for name in ("minimum", "maximum"):
+        edge = getattr(component, name, None)
+        if edge is not None and control.field not in ("budget", "kernel"):
+            make_config(**{**DEFAULTS, "method": "full", control.field: edge})
+
+
+def test_values_from_sliders_become_settings():
+    values = {**{name: DEFAULTS[name] for name in form.FIELDS}, "budget": 64.0, "n": 3.0}
+    assert form.to_config(values).budget == 64
+    with pytest.raises(ConfigError, match="n is 2.5"):
+        form.to_config({**values, "n": 2.5})
+    with pytest.raises(ConfigError, match="seed is None"):
+        form.to_config({**values, "seed": None})
+
+
+def test_changes_are_named():
+    values = {name: DEFAULTS[name] for name in form.FIELDS}
+    assert form.changes(values, DEFAULTS) == ""
+    assert form.changes({**values, "budget": 128}, DEFAULTS) == "Changed: budget 128 (default 64)"
+
+
+@pytest.mark.parametrize("example", load_examples(), ids=lambda example: example["id"])
+def test_examples_fill_valid_settings(example):
+    make_config(**{**DEFAULTS, **example["settings"]})
+    filled = Page(FakeBackend()).fill_example(example["id"])
+    assert filled[0] == example["problem"] and example["answer"] in filled[1] and len(filled) == 2 + len(form.FIELDS)
+
+
+def test_model_sets_have_valid_defaults():
+    for name in MODEL_SETS:
+        assert default_config(name)
+
+
+def test_the_validator_points_at_the_field():
+    page = Page(FakeBackend())
+    values = [DEFAULTS[name] for name in form.FIELDS]
+    assert all(one["is_valid"] for one in page.check("a problem", *values))
+    empty = page.check(" ", *values)
+    assert not empty[0]["is_valid"] and "empty" in empty[0]["message"]
+    values[form.FIELDS.index("budget")] = 8
+    wrong = page.check("a problem", *values)
+    assert not wrong[1 + form.FIELDS.index("budget")]["is_valid"] and wrong[0]["is_valid"]
+
+
+def test_toasts_show_hostile_text_literally():
+    assert "<img" not in str(plain_error("policy is '<img onerror=1>'").message)
+
+
+def test_only_the_viewer_and_plotly_are_served():
+    assert sorted(route.path for route in routes()) == ["/kvrescue/assets", "/kvrescue/plotly.min.js"]
+    options = launch_options()
+    assert options["run_history"] is False and options["ssr_mode"] is False and "allowed_paths" not in options
+
+
+# --- streaming --------------------------------------------------------------------------------------------------------------------
+
+
+def events_of(backend: FakeBackend, config: RunConfig | None = None, stop: Stop | None = None) -> Iterator:
+    return backend.run("a problem", config or make_config(n=2), stop or Stop())
+
+
+def test_updates_are_small_and_few():
+    began, pieces = time.monotonic(), []
+    for piece in paced(events_of(FakeBackend(text=" word" * 400, steps=12))):
+        pieces.append((time.monotonic() - began, piece))
+    assert parse_trace("".join(piece for _, piece in pieces).encode())
+    assert max(len(piece.encode()) for _, piece in pieces) <= UPDATE_BYTES
+    gaps = [later - earlier for (earlier, _), (later, _) in itertools.pairwise(pieces)]
+    assert min(gaps) >= UPDATE_SECONDS * 0.95
+
+
+def test_what_is_written_is_shown_although_the_engine_is_busy():
+    def slow() -> Iterator:
+        yield from list(events_of(FakeBackend()))[:3]
+        time.sleep(1.5)
+
+    began = time.monotonic()
+    stream = paced(slow())
+    assert "header" in next(stream)
+    assert time.monotonic() - began < 1
+    list(stream)
+
+
+def test_an_engine_that_raises_still_delivers_what_it_wrote():
+    def broken() -> Iterator:
+        yield from list(events_of(FakeBackend()))[:3]
+        raise RuntimeError("broken")
+
+    text = ""
+    with pytest.raises(RuntimeError):
+        for piece in paced(broken()):
+            text += piece
+    assert text.count("\n") == 3
+
+
+@given(st.text(alphabet="a한🎈\n", max_size=200), st.integers(4, 64))
+@settings(deadline=None)
+def test_splitting_loses_nothing(text, most):
+    pieces, rest = [], text
+    while rest:
+        piece, rest = split(rest, most)
+        assert 0 < len(piece.encode()) <= most
+        pieces.append(piece)
+    assert "".join(pieces) == text
+
+
+# --- sessions ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_visitor_only_ever_gets_their_own_trace(tmp_path):
+    sessions = Sessions()
+    one, two = sessions.begin("one"), sessions.begin("two")
+    sessions.finish("one", one, "run1", "trace of one")
+    assert sessions.trace_file("two") is None and sessions.trace_file("nobody") is None
+    sessions.finish("two", two, "run2", "trace of two")
+    with open(sessions.trace_file("one"), encoding="utf-8") as file:
+        assert file.read() == "trace of one"
+    sessions.forget("one")
+    assert sessions.trace_file("one") is None
+
+
+def test_a_new_run_stops_the_old_one_and_keeps_its_own_trace():
+    sessions = Sessions()
+    old = sessions.begin("me")
+    new = sessions.begin("me")
+    with pytest.raises(Exception, match="stopped"):
+        old.check()
+    sessions.finish("me", old, "old", "old trace")
+    assert sessions.trace_file("me") is None
+    sessions.finish("me", new, "new", "new trace")
+    assert sessions.trace_file("me").endswith("kvrescue-new.ndjson")
+
+
+def test_the_store_is_bounded(monkeypatch):
+    monkeypatch.setattr(store, "MOST_SESSIONS", 3)
+    sessions = Sessions()
+    stops = [sessions.begin(str(i)) for i in range(5)]
+    with pytest.raises(Exception, match="stopped"):
+        stops[0].check()
+    stops[4].check()
+    monkeypatch.setattr(store, "MOST_BYTES", 10)
+    sessions.finish("4", stops[4], "r", "x" * 100)
+    sessions.begin("5")
+    assert sessions.trace_file("4") is None
+
+
+# --- the running app --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def served():
+    backend = FakeBackend()
+    page = build_page(backend)
+    _, url, _ = page.launch(prevent_thread_lock=True, quiet=True, server_port=None, **launch_options())
+    yield backend, url
+    page.close()
+
+
+def test_solve_through_the_api(served):
+    _, url = served
+    client = Client(url, verbose=False)
+    result = client.predict("a problem " + HOSTILE, n=2, seed=3, api_name="/solve")
+    assert result["summary"]["type"] == "end" and result["trace"][0]["problem"].endswith(HOSTILE)
+    assert result["trace"][0]["config"]["seed"] == 3 and result["text"]
+    assert [name for name in client.view_api(return_format="dict")["named_endpoints"]] == ["/solve"], "everything else is private"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"problem": ""}, "problem is empty"),
+        ({"problem": "p", "n": 0}, "n is 0; allowed: a whole number from 1 to 16"),
+        ({"problem": "p", "policy": "zip"}, "policy is 'zip'; allowed"),
+        ({"problem": "p", "budget": 4}, "larger than the window"),
+        ({"problem": "p", "settings": {"tau_ent": -1}}, "tau_ent is -1"),
+        ({"problem": "p", "settings": {"what": 1}}, "no setting called 'what'"),
+        ({"problem": "too long for the model"}, "reads at most 8,000"),
+    ],
+)
+def test_bad_input_through_the_api_gets_the_same_sentences(served, arguments, sentence):
+    with pytest.raises(AppError) as caught:
+        Client(served[1], verbose=False).predict(**arguments, api_name="/solve")
+    assert sentence in str(caught.value)
+
+
+def test_one_model_serves_one_run_at_a_time(served):
+    backend, url = served
+    backend.pause, backend.most_running = 0.005, 0
+    clients = [Client(url, verbose=False) for _ in range(2)]
+    results = []
+    threads = [
+        threading.Thread(target=lambda c=c, i=i: results.append(c.predict("p", n=1, seed=i, api_name="/solve"))) for i, c in enumerate(clients)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    backend.pause = 0.0
+    assert sorted(result["summary"]["run"] for result in results) == ["fake0", "fake1"]
+    assert backend.most_running == 1
