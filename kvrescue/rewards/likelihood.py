@@ -19,7 +19,7 @@ from kvrescue.models.load import Loaded
 from kvrescue.rewards.base import Reward, Step
 from kvrescue.stop import Stop
 
-_TOKENS_PER_FORWARD = {"cpu": 256}
+_TOKENS_PER_FORWARD = {"cpu": 128}
 """Rows times columns of one scoring forward, so that a stop is felt; accelerators take 4096."""
 
 

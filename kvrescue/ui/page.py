@@ -136,6 +136,11 @@ class Page:
         if progress.error:
             raise plain_error(f"{progress.error} (run {progress.run})")
 
+    def busy(self, request: gr.Request) -> tuple[Any, Any, Any]:
+        """Run was pressed: only Stop can be pressed now."""
+        self.sessions.expect(request.session_hash or "")
+        return gr.update(interactive=False), gr.update(interactive=True, variant="primary"), gr.update(interactive=False)
+
     def stop(self, request: gr.Request) -> str:
         self.sessions.stop(request.session_hash or "")
         return "stopping"
@@ -277,7 +282,7 @@ def build_page(backend: Backend) -> gr.Blocks:
         )
         gr.on([demo.load, timer.tick], page.poll, None, [models, timer], queue=False, **_QUIET)
 
-        started = run.click(_busy, None, [run, stop, download], queue=False, **_QUIET)
+        started = run.click(page.busy, None, [run, stop, download], queue=False, **_QUIET)
         running = started.then(
             page.run,
             [problem, *inputs],
@@ -294,10 +299,6 @@ def build_page(backend: Backend) -> gr.Blocks:
         demo.unload(page.forget)
         gr.api(solve_with(backend), api_name="solve", **_MODEL)
     return demo.queue(max_size=QUEUE_SIZE)
-
-
-def _busy() -> tuple[Any, Any, Any]:
-    return gr.update(interactive=False), gr.update(interactive=True, variant="primary"), gr.update(interactive=False)
 
 
 def _grid(controls: list[settings.Control], values: dict[str, Any], columns: int = 3) -> list[Any]:

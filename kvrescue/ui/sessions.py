@@ -20,6 +20,8 @@ class Session:
     stop: Stop | None = None
     run: str = ""
     trace: str = field(default="", repr=False)
+    file: str = ""
+    """Where the trace was written for download."""
 
 
 class Sessions:
@@ -28,21 +30,34 @@ class Sessions:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._all: OrderedDict[str, Session] = OrderedDict()
+        self._called_off: set[str] = set()
+        """Visitors who pressed Stop while their run was still waiting for its turn."""
         self._files = tempfile.TemporaryDirectory(prefix="kvrescue-traces-")
+
+    def expect(self, key: str) -> None:
+        """The visitor pressed Run: from now on Stop means this run, even while it waits for its turn."""
+        with self._lock:
+            self._called_off.discard(key)
 
     def begin(self, key: str) -> Stop:
         """A new run of this visitor; an older one that still goes on is stopped."""
         stop = Stop()
         with self._lock:
-            old = self._all.pop(key, None)
-            if old and old.stop:
-                old.stop.set()
+            self._drop(key)
             self._all[key] = Session(stop)
+            if key in self._called_off:
+                self._called_off.discard(key)
+                stop.set()
             while len(self._all) > MOST_SESSIONS or sum(len(one.trace) for one in self._all.values()) > MOST_BYTES:
-                _, dropped = self._all.popitem(last=False)
-                if dropped.stop:
-                    dropped.stop.set()
+                self._drop(next(iter(self._all)))
         return stop
+
+    def _drop(self, key: str) -> None:
+        session = self._all.pop(key, None)
+        if session and session.stop:
+            session.stop.set()
+        if session and session.file:
+            Path(session.file).unlink(missing_ok=True)
 
     def finish(self, key: str, stop: Stop, run: str, trace: str) -> None:
         """Keep the trace of a run, unless the visitor has begun another one meanwhile."""
@@ -56,11 +71,13 @@ class Sessions:
             session = self._all.get(key)
             if session and session.stop:
                 session.stop.set()
+            else:
+                self._called_off.add(key)
 
     def forget(self, key: str) -> None:
-        self.stop(key)
         with self._lock:
-            self._all.pop(key, None)
+            self._drop(key)
+            self._called_off.discard(key)
 
     def trace_file(self, key: str) -> str | None:
         """The visitor's last trace as a file to download."""
@@ -72,7 +89,5 @@ class Sessions:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
                 file.write(session.trace)
-            return str(path)
-
-    def drop_file(self, path: str) -> None:
-        Path(path).unlink(missing_ok=True)
+            session.file = str(path)
+            return session.file

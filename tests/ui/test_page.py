@@ -6,6 +6,7 @@ import itertools
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from gradio_client import Client
@@ -170,6 +171,26 @@ def test_a_new_run_stops_the_old_one_and_keeps_its_own_trace():
     assert sessions.trace_file("me") is None
     sessions.finish("me", new, "new", "new trace")
     assert sessions.trace_file("me").endswith("kvrescue-new.ndjson")
+
+
+def test_stop_while_waiting_in_the_queue_calls_the_run_off():
+    sessions = Sessions()
+    sessions.expect("me")
+    sessions.stop("me")
+    with pytest.raises(Exception, match="stopped"):
+        sessions.begin("me").check()
+    sessions.expect("me")
+    sessions.begin("me").check()
+
+
+def test_downloads_do_not_pile_up():
+    sessions = Sessions()
+    first = sessions.begin("me")
+    sessions.finish("me", first, "run1", "x")
+    path = Path(sessions.trace_file("me"))
+    assert path.stat().st_mode & 0o077 == 0
+    sessions.begin("me")
+    assert not path.exists()
 
 
 def test_the_store_is_bounded(monkeypatch):
