@@ -52,21 +52,21 @@ class FakeBackend:
         yield events.Header(app_version="0", problem=problem, config=config.model_dump(), models=models, same_weights=True, scorer="a scripted judge")
         yield events.Prompt(source="base", tokens=4, pieces=["Problem", " with", " 42", " words"])
         yield events.Kv(step=None, seen=4, resident=4, peak=4, budget=config.budget, bytes=64, retention=1.0, map="f4")
-        seen, reason = 4, "max_steps"
+        seen, reason, done = 4, "max_steps", 0
         try:
             for step in range(self.steps):
                 for event in self._step(step, config, seen):
                     stop.check()
                     yield event
+                    done += event.tokens if isinstance(event, events.Commit) else 0
                 seen += 8
                 if self.die and step == 1:
                     yield events.Error(code="engine", message="The run failed inside the engine (Scripted); what it wrote so far is kept.")
                     return
         except Stopped as stopped:
             reason = stopped.reason
-        yield events.End(
-            reason=reason, totals={"base": events.SourceCount(), "helper": events.SourceCount(generated=8 * self.steps)}, steps=self.steps
-        )
+        totals = {"base": events.SourceCount(), "helper": events.SourceCount(generated=done, committed=done, steps=done // 8)}
+        yield events.End(reason=reason, totals=totals, steps=done // 8)
 
     def _step(self, step: int, config: RunConfig, seen: int) -> Iterator[events.AnyEvent]:
         yield events.StepBegin(step=step)
