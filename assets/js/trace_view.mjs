@@ -24,6 +24,7 @@ export function mount(root, options) {
 
   const select = (step) => {
     focus.selected = focus.selected === step ? null : step;
+    focus.hovered = null; // a pointer at rest must not hide what was chosen
     if (focus.selected !== null) parts.steps.show(step);
     refocus();
     options.emit?.("select_step", { step: focus.selected });

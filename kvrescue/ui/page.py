@@ -105,16 +105,15 @@ class Page:
 
     # --- runs ---------------------------------------------------------------------------------------------------------------
 
-    def check(self, problem: str, *inputs: Any) -> list[Any]:
-        """Gradio's validator: bad input is told before the run takes a place in the queue."""
-        good = [gr.validate(True, "")] * (1 + len(inputs))
+    def start(self, request: gr.Request, problem: str, *inputs: Any) -> tuple[Any, Any, Any, str]:
+        """Run was pressed: bad input is told before the run takes a place in the queue; else only Stop can be pressed now."""
         try:
             check_problem(problem)
             settings.to_config(self.values(inputs))
         except ConfigError as error:
-            place = settings.FIELDS.index(error.field) + 1 if error.field in settings.FIELDS else 0
-            good[place] = gr.validate(False, str(error))
-        return good
+            raise plain_error(str(error)) from None
+        self.sessions.expect(request.session_hash or "")
+        return gr.update(interactive=False), gr.update(interactive=True, variant="primary"), gr.update(interactive=False), "waiting for the model"
 
     def run(self, request: gr.Request, problem: str, *inputs: Any) -> Iterator[tuple[str, str]]:
         """Stream a run: (NDJSON so far, status line)."""
@@ -135,11 +134,6 @@ class Page:
             self.sessions.finish(key, stop, progress.run, text)
         if progress.error:
             raise plain_error(f"{progress.error} (run {progress.run})")
-
-    def busy(self, request: gr.Request) -> tuple[Any, Any, Any]:
-        """Run was pressed: only Stop can be pressed now."""
-        self.sessions.expect(request.session_hash or "")
-        return gr.update(interactive=False), gr.update(interactive=True, variant="primary"), gr.update(interactive=False)
 
     def stop(self, request: gr.Request) -> str:
         self.sessions.stop(request.session_hash or "")
@@ -193,7 +187,7 @@ class Progress:
 
 def plain_error(message: str) -> gr.Error:
     """A toast that shows the sentence literally: toasts render HTML."""
-    return gr.Error(html.escape(message, quote=False), title="That did not work", print_exception=False)
+    return gr.Error(html.escape(message, quote=False), print_exception=False)
 
 
 def badge(status: BackendStatus) -> str:
@@ -282,19 +276,20 @@ def build_page(backend: Backend) -> gr.Blocks:
         )
         gr.on([demo.load, timer.tick], page.poll, None, [models, timer], queue=False, **_QUIET)
 
-        started = run.click(page.busy, None, [run, stop, download], queue=False, **_QUIET)
-        running = started.then(
+        # Queued, because only then an error becomes a toast, but never behind a run.
+        started = run.click(page.start, [problem, *inputs], [run, stop, download, status], concurrency_limit=None, **_QUIET)
+        running = started.success(
             page.run,
             [problem, *inputs],
             [view, status],
-            validator=page.check,
             trigger_mode="once",
             show_progress="full",
             show_progress_on=[status],
             api_visibility="private",
             **_MODEL,
         )
-        running.then(page.offer_trace, None, [run, stop, download], queue=False, **_QUIET)
+        for ended in (running.success, running.failure):
+            ended(page.offer_trace, None, [run, stop, download], queue=False, **_QUIET)
         stop.click(page.stop, None, status, queue=False, **_QUIET)
         demo.unload(page.forget)
         gr.api(solve_with(backend), api_name="solve", **_MODEL)

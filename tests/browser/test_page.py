@@ -100,7 +100,7 @@ def test_a_run_that_dies_says_so_and_keeps_what_it_wrote(served, visit):
     ask(page)
     expect(page.locator(".kvr-end")).to_contain_text("The run failed")
     expect(page.locator(".kvr-card")).to_have_count(2)
-    expect(page.get_by_text("That did not work").first).to_be_visible()
+    expect(page.get_by_text("(run fake0)").first).to_be_visible()
     expect(page.locator("#kvr-download")).to_be_enabled()
 
 

@@ -73,17 +73,6 @@ def test_model_sets_have_valid_defaults():
         assert default_config(name)
 
 
-def test_the_validator_points_at_the_field():
-    page = Page(FakeBackend())
-    values = [DEFAULTS[name] for name in form.FIELDS]
-    assert all(one["is_valid"] for one in page.check("a problem", *values))
-    empty = page.check(" ", *values)
-    assert not empty[0]["is_valid"] and "empty" in empty[0]["message"]
-    values[form.FIELDS.index("budget")] = 8
-    wrong = page.check("a problem", *values)
-    assert not wrong[1 + form.FIELDS.index("budget")]["is_valid"] and wrong[0]["is_valid"]
-
-
 def test_toasts_show_hostile_text_literally():
     assert "<img" not in str(plain_error("policy is '<img onerror=1>'").message)
 
