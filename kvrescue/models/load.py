@@ -115,14 +115,14 @@ def load_model(path: str, field: str, device: str | None = None, *, shown: str |
         model: Any = AutoModelForCausalLM.from_pretrained(
             path, config=config, dtype=dtype, use_safetensors=True, trust_remote_code=False, attn_implementation=attention.NAME
         )
-    except (OSError, ValueError) as error:
+    except Exception as error:  # a damaged file raises whatever its reader raises
         raise ConfigError(field, f"The weights of {name} could not be read: {_first_line(error)}") from None
     return wrap(model.to(where), tokenizer, name, note)
 
 
 def _first_line(error: Exception) -> str:
     line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    return line[:200]
+    return line[:200].rstrip(".") + "."
 
 
 def wrap(model: PreTrainedModel, tokenizer: Any, name: str, note: str = "") -> Loaded:

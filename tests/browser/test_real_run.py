@@ -40,7 +40,7 @@ def test_kv_rescue_on_smollm2_from_click_to_trace(real, visit, tmp_path):
     expect(page.locator(".kvr-end")).to_be_visible(timeout=90_000)
     expect(page.locator(".kvr-card").first).to_contain_text("reward")
     expect(page.locator(".kvr-memory")).to_contain_text("each layer and head holds")
-    assert page.locator(".kvr-shade-0").count() > 5, "the prompt does not fit into 40 tokens"
+    assert page.locator(".kvr-shade-0, .kvr-shade-1").count() > 20, "most of the prompt does not fit into 40 tokens"
     with page.expect_download() as download:
         page.click("#kvr-download")
     download.value.save_as(tmp_path / "trace.ndjson")
