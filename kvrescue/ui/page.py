@@ -235,9 +235,9 @@ def build_page(backend: Backend) -> gr.Blocks:
                     counter = gr.Markdown(page.count(""), elem_id="kvr-count")
                     reference = gr.Markdown(page.reference(page.first), elem_id="kvr-reference")
                 with gr.Row():
-                    run = gr.Button("Run", variant="primary", elem_id="kvr-run")
-                    stop = gr.Button("Stop", interactive=False, elem_id="kvr-stop")
-                    download = gr.DownloadButton("Trace", interactive=False, elem_id="kvr-download")
+                    run = gr.Button("Run", variant="primary", min_width=80, elem_id="kvr-run")
+                    stop = gr.Button("Stop", interactive=False, min_width=80, elem_id="kvr-stop")
+                    download = gr.DownloadButton("Trace", interactive=False, min_width=80, elem_id="kvr-download")
                 status = gr.Markdown("", elem_id="kvr-status-line")
             with gr.Column(scale=6, min_width=320):
                 method = gr.Radio(settings.METHOD_CHOICES, value=page.defaults["method"], label="Method", interactive=True, elem_id="kvr-method")

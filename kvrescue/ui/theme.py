@@ -17,8 +17,11 @@ PAGE_CSS = """
 #kvr-status-line { min-height: 24px; }
 #kvr-reset { flex-grow: 0; min-width: 140px; }
 #kvr-assumptions table { font-size: 13px; }
-#kvr-view { overflow: visible; border-top: 1px solid var(--border-color-primary); padding-top: 12px; }
-@media (max-width: 700px) { #kvr-models { text-align: left; } }
+#kvr-view { overflow: visible; padding: 12px 0 0 !important; border-top: 1px solid var(--border-color-primary); }
+@media (max-width: 700px) {
+  #kvr-head { flex-direction: column; align-items: start; }
+  #kvr-models { text-align: left; }
+}
 """
 
 # Ctrl+Enter in the problem box runs; the status line is announced; nothing else listens to keys.
@@ -28,6 +31,10 @@ PAGE_JS = """() => {
       event.preventDefault();
       document.querySelector("#kvr-run")?.click();
     }
+  });
+  // On a phone the story is below the controls: go there when it begins.
+  document.addEventListener("click", (event) => {
+    if (event.target.closest?.("#kvr-run") && window.innerWidth < 700) document.querySelector("#kvr-view")?.scrollIntoView({ block: "start" });
   });
   const status = document.querySelector("#kvr-status-line");
   status?.setAttribute("role", "status");
