@@ -76,7 +76,7 @@ class Status(Event):
     """What the run is doing now, for the status line."""
 
     type: Literal["status"] = "status"
-    phase: Literal["prefill", "propose", "score", "commit"]
+    phase: Literal["prefill", "score"]
     source: Source | None = None
     step: int | None = None
     done: int = 0

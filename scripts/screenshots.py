@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Take the README's pictures: start the page on the default models, run its first example, photograph it in both themes.
 
-    python scripts/screenshots.py [--out assets/images]
+    python -m scripts.screenshots [--out assets/images]
 
 Needs Chromium and the development requirements. Nothing in the pictures is staged: it is a run of the moment.
 """

@@ -7,7 +7,7 @@ import { badge } from "./steps.mjs";
 const METHOD_NAMES = {
   full: "Full KV",
   evicted: "Evicted",
-  "evicted-stepwise": "Evicted, best of N each step",
+  "evicted-stepwise": "Evicted, best of N",
   helper: "Helper alone",
   "kv-rescue": "KV-Rescue",
 };

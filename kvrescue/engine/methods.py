@@ -19,7 +19,7 @@ class Parts:
 PARTS: dict[Method, Parts] = {
     "full": Parts(("base",), False, "Full KV"),
     "evicted": Parts(("base",), True, "Evicted"),
-    "evicted-stepwise": Parts(("base",), True, "Evicted, best of N each step"),
+    "evicted-stepwise": Parts(("base",), True, "Evicted, best of N"),
     "helper": Parts(("helper",), False, "Helper alone"),
     "kv-rescue": Parts(("base", "helper"), True, "KV-Rescue"),
 }

@@ -8,6 +8,7 @@ from typing import Any
 import gradio as gr
 
 from kvrescue.config import RunConfig, make_config
+from kvrescue.engine.methods import PARTS
 
 
 @dataclass(frozen=True)
@@ -21,13 +22,7 @@ class Control:
     step: float | None = None
 
 
-METHOD_CHOICES = [
-    ("Full KV", "full"),
-    ("Evicted", "evicted"),
-    ("Evicted, best of N", "evicted-stepwise"),
-    ("Helper alone", "helper"),
-    ("KV-Rescue", "kv-rescue"),
-]
+METHOD_CHOICES = [(parts.title, name) for name, parts in PARTS.items()]
 POLICY_CHOICES = [
     ("R-KV", "rkv"),
     ("SnapKV", "snapkv"),
