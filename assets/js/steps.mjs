@@ -152,7 +152,7 @@ function candidateText(candidate, config) {
   const verdict = candidate.abort ?? candidate.flags[0];
   const [from, to] = verdict ? trippedRange(candidate, verdict, config) : [0, 0];
   const draw = (limit) => {
-    const shown = candidate.text.slice(0, limit);
+    const shown = candidate.text.trimEnd().slice(0, limit);
     text.replaceChildren(shown.slice(0, from), verdict ? tripped(shown.slice(from, to), verdict) : "", shown.slice(to));
   };
   draw(CUT);
