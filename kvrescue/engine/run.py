@@ -100,7 +100,8 @@ class _Run:
         needed = protected + policy.recent(config.budget) + 1
         if protected and config.budget < needed:
             raise ConfigError("budget", f"budget is {config.budget}; with protect_prompt this problem needs at least {needed} tokens.")
-        longest = prompt + self.token_limit
+        # As text, a step may take more tokens here than for the model that wrote it.
+        longest = prompt + self.token_limit if self.by_ids else None
         cache = EvictingCache(shape, policy, config.budget, config.buffer, longest=longest, protected=protected)
         return Proposer(source, loaded, cache, config, self.stop)
 
@@ -216,7 +217,7 @@ class _Run:
                     grown = self._next_round(source, streams)
                     yield from self._evictions(self.proposers[source], step, "propose")
                     yield from self._report(step, source, grown, batches[source], finished)
-        except Stopped:
+        except Exception:
             yield from self._cut_off(step, candidates, batches, finished)
             raise
 
@@ -267,7 +268,7 @@ class _Run:
     def _cut_off(
         self, step: int, candidates: list[Candidate], batches: dict[Source, TokenBatches], finished: list[Candidate]
     ) -> Iterator[events.Event]:
-        """A stop in mid-step: what the candidates wrote so far is kept and counted as discarded."""
+        """A stop or a failure in mid-step: what the candidates wrote so far is kept and counted as discarded."""
         for source, batch in batches.items():
             rows = batch.flush()
             if rows:

@@ -223,12 +223,19 @@ def test_deadline_ends_the_run(two):
 
 @pytest.mark.parametrize("broken", ["propose", "score", "commit"])
 def test_a_run_that_dies_ends_with_an_error_event_and_no_visitor_text(two, monkeypatch, caplog, broken):
+    calls = itertools.count()
+
     def explode(*_args, **_kwargs):
         raise RuntimeError("secret: " + PROBLEM)
 
+    extend = loop.Proposer._extend
+
+    def explode_later(*args):
+        return extend(*args) if next(calls) < 6 else explode()
+
     target = {"propose": "Proposer._extend", "score": "make.RuleScorer.score", "commit": "Proposer.adopt"}[broken]
     module = "kvrescue.rewards." if broken == "score" else "kvrescue.engine.proposer."
-    monkeypatch.setattr(module + target, explode)
+    monkeypatch.setattr(module + target, explode_later if broken == "propose" else explode)
     stream = collect(two, scorer="rule", method="evicted-stepwise")
     check_stream(stream)
     assert stream[-1].type == "error" and stream[-1].code == "engine"

@@ -52,6 +52,21 @@ class Policy:
         raise NotImplementedError
 
 
+@dataclass(frozen=True)
+class WindowedPolicy(Policy):
+    """Judges the past by the queries of the newest ``window`` tokens, which are kept themselves."""
+
+    window: int = 8
+    kernel: int = 7
+
+    @property
+    def query_window(self) -> int:
+        return self.window
+
+    def recent(self, keep: int) -> int:
+        return self.window
+
+
 def grouped_logits(layer: LayerState) -> Tensor:
     """Scaled attention logits of the observed queries: (b, Hk, g, w, n) float32."""
     assert layer.queries is not None

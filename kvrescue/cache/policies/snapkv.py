@@ -9,21 +9,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kvrescue.cache.policies.base import LayerState, Policy, grouped_logits, with_window
+from kvrescue.cache.policies.base import LayerState, WindowedPolicy, grouped_logits, with_window
 
 
 @dataclass(frozen=True)
-class SnapKV(Policy):
+class SnapKV(WindowedPolicy):
     name: ClassVar[str] = "snapkv"
-    window: int = 8
-    kernel: int = 7
-
-    @property
-    def query_window(self) -> int:
-        return self.window
-
-    def recent(self, keep: int) -> int:
-        return self.window
 
     def score(self, layer: LayerState) -> Tensor:
         logits = grouped_logits(layer)

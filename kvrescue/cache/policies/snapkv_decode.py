@@ -7,21 +7,12 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from kvrescue.cache.policies.base import LayerState, Policy, grouped_logits, max_pool, with_window
+from kvrescue.cache.policies.base import LayerState, WindowedPolicy, grouped_logits, max_pool, with_window
 
 
 @dataclass(frozen=True)
-class SnapKVDecode(Policy):
+class SnapKVDecode(WindowedPolicy):
     name: ClassVar[str] = "snapkv-decode"
-    window: int = 8
-    kernel: int = 7
-
-    @property
-    def query_window(self) -> int:
-        return self.window
-
-    def recent(self, keep: int) -> int:
-        return self.window
 
     def importance(self, layer: LayerState) -> Tensor:
         """(b, Hk, n - w): attention of the window's queries to the past, before pooling."""

@@ -1,0 +1,47 @@
+"""Promises of the project as a whole that a text search can check."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+CODE = [ROOT / "app.py", ROOT / "start.py", *ROOT.glob("kvrescue/**/*.py")]
+VIEWER = [path for path in ROOT.glob("assets/**/*") if path.suffix in (".mjs", ".css", ".json")]
+
+
+def test_no_remote_code_and_no_pickle():
+    for path in CODE:
+        text = path.read_text(encoding="utf-8")
+        assert "trust_remote_code=True" not in text, path
+        assert not re.search(r"import pickle|torch\.load\(|eval\(|exec\(|shell=True", text.replace(".eval(", "")), path
+
+
+def test_the_viewer_names_no_host_and_writes_no_markup():
+    assert len(VIEWER) > 8
+    for path in VIEWER:
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"https?://|//cdn|@import|innerHTML|insertAdjacentHTML|document\.write|outerHTML", text), path
+
+
+def test_the_entry_is_small():
+    assert len((ROOT / "app.py").read_text(encoding="utf-8").splitlines()) < 40
+
+
+def test_the_readme_has_two_setup_commands():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    setup = readme.split("## Two commands")[1].split("## ")[0]
+    assert re.findall(r"^python3 start\.py (\w+)", setup, re.M) == ["app", "test"]
+    assert "python3 start.py test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def test_pictures_in_the_readme_exist():
+    for target in re.findall(r"\]\((assets/[^)]+)\)", (ROOT / "README.md").read_text(encoding="utf-8")):
+        assert (ROOT / target).is_file(), target
+
+
+def test_every_requirement_has_a_range_and_a_reason():
+    for name in ("requirements.txt", "requirements-dev.txt"):
+        for line in (ROOT / name).read_text(encoding="utf-8").splitlines():
+            if line and not line.startswith(("#", "-r")):
+                assert re.match(r"[\w-]+>=[\d.]+,<=?[\d.]+", line), line
