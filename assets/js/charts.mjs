@@ -3,7 +3,7 @@
 import { el, put, setText } from "./dom.mjs";
 import { bucket, positions, series, summaries } from "./series.mjs";
 
-const EVERY_MS = 300;
+const EVERY_MS = 400;
 const KINDS = [
   { id: "reward", title: "Process reward", unit: "reward per step" },
   { id: "retention", title: "KV retention of the base", unit: "held / seen tokens" },
@@ -56,7 +56,11 @@ export function createCharts(options) {
       const { traces, layout, empty } = BUILD[one.kind.id](data, view, colors);
       one.fixed = layout.shapes;
       layout.shapes = [...one.fixed, ...(view.state ? crosshair(view, colors) : [])];
-      view.plotly.react(one.plot, traces, { ...frame(one.kind, colors, view, width(root)), ...layout }, { displayModeBar: false, responsive: true });
+      const whole = { ...frame(one.kind, colors, view, width(root)), ...layout };
+      // Drawing is what costs; a chart that would look the same is left alone.
+      const looks = JSON.stringify([traces, whole]);
+      if (looks !== one.looks) view.plotly.react(one.plot, traces, whole, { displayModeBar: false, responsive: true });
+      one.looks = looks;
       listen(one);
       setText(one.note, empty ?? "");
       one.plot.setAttribute("aria-label", `${one.kind.title}. ${lines?.[one.kind.id] ?? ""}`);
@@ -109,7 +113,11 @@ export function createCharts(options) {
       view.hovered = hovered;
       if (!view.plotly || !view.state) return;
       const shapes = crosshair(view, palette(root));
-      for (const one of panels) if (one.plot.layout) view.plotly.relayout(one.plot, { shapes: [...one.fixed, ...shapes] });
+      for (const one of panels) {
+        if (!one.plot.layout) continue;
+        one.looks = "";
+        view.plotly.relayout(one.plot, { shapes: [...one.fixed, ...shapes] });
+      }
     },
     destroy() {
       clearTimeout(view.timer);
