@@ -8,9 +8,24 @@ export function el(tag, className = "", text) {
   return node;
 }
 
-/** Append children and return the parent. */
+/** @param {string} className @param {string} text @param {() => void} [onClick] */
+export function button(className, text, onClick) {
+  const node = el("button", className, text);
+  node.type = "button";
+  if (onClick) node.addEventListener("click", onClick);
+  return node;
+}
+
+/** A glyph that stands beside its word, so that screen readers need not read it. */
+export function glyph(mark, className = "kvr-mark") {
+  const node = el("span", className, mark);
+  node.setAttribute("aria-hidden", "true");
+  return node;
+}
+
+/** Append children (null ones are left out) and return the parent. */
 export function put(parent, ...children) {
-  parent.append(...children.filter(Boolean));
+  parent.append(...children.filter((child) => child !== null && child !== undefined));
   return parent;
 }
 
@@ -19,22 +34,23 @@ export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-/** A button that opens and closes `panel`. Escape inside closes it and gives the focus back. */
-export function expander(button, panel, onOpen) {
+let nextPanel = 1;
+
+/** Make `opener` open and close `panel`. Escape inside closes it and gives the focus back. */
+export function expander(opener, panel, onOpen) {
   panel.hidden = true;
-  panel.id = `kvr-panel-${expander.next++}`;
-  button.setAttribute("aria-expanded", "false");
-  button.setAttribute("aria-controls", panel.id);
+  panel.id = `kvr-panel-${nextPanel++}`;
+  opener.setAttribute("aria-expanded", "false");
+  opener.setAttribute("aria-controls", panel.id);
   const show = (open) => {
     if (open) onOpen?.();
     panel.hidden = !open;
-    button.setAttribute("aria-expanded", String(open));
+    opener.setAttribute("aria-expanded", String(open));
   };
-  button.addEventListener("click", () => show(panel.hidden));
+  opener.addEventListener("click", () => show(panel.hidden));
   panel.addEventListener("keydown", (event) => {
     if (event.key !== "Escape") return;
     show(false);
-    button.focus();
+    opener.focus();
   });
 }
-expander.next = 1;

@@ -1,43 +1,36 @@
-// Numbers and names as words.
+// Numbers and short names as text.
 
-const whole = new Intl.NumberFormat("en");
-
-/** @param {number} value */
-export const count = (value) => whole.format(value);
-/** @param {number} value @param {number} digits */
-export const fixed = (value, digits = 2) => (Number.isFinite(value) ? value.toFixed(digits) : "–");
-/** @param {number} share 0..1 */
-export const percent = (share) => `${Math.round(100 * share)} %`;
-/** @param {number} value */
-export const seconds = (value) => (value < 10 ? `${value.toFixed(1)} s` : `${Math.round(value)} s`);
-/** @param {number} n @param {string} word */
-export const plural = (n, word) => `${count(n)} ${word}${n === 1 ? "" : "s"}`;
-
-/** @param {number} value */
-export function bytes(value) {
-  if (value < 1024) return `${value} B`;
-  const units = ["kB", "MB", "GB"];
-  let size = value / 1024;
-  let unit = 0;
-  while (size >= 1024 && unit < units.length - 1) {
-    size /= 1024;
-    unit++;
-  }
-  return `${size < 10 ? size.toFixed(1) : Math.round(size)} ${units[unit]}`;
+/** @param {string} [locale] */
+export function formats(locale = "en") {
+  const whole = new Intl.NumberFormat(locale, { maximumFractionDigits: 3 });
+  const digits = [0, 1, 2, 3].map((n) => new Intl.NumberFormat(locale, { minimumFractionDigits: n, maximumFractionDigits: n }));
+  const fixed = (value, n = 2) => (Number.isFinite(value) ? digits[n].format(value) : "–");
+  return {
+    /** Counts and settings as they are: 1,234 or 2.5. @param {number} value */
+    number: (value) => (Number.isFinite(value) ? whole.format(value) : "–"),
+    fixed,
+    /** @param {number} share 0..1 */
+    percent: (share) => `${fixed(100 * share, 0)} %`,
+    /** @param {number} value */
+    seconds: (value) => `${fixed(value, value < 10 ? 1 : 0)} s`,
+    /** @param {number} value */
+    bytes(value) {
+      const units = ["B", "kB", "MB", "GB", "TB"];
+      let size = value;
+      let unit = 0;
+      while (size >= 1024 && unit < units.length - 1) {
+        size /= 1024;
+        unit++;
+      }
+      return `${fixed(size, unit && size < 10 ? 1 : 0)} ${units[unit]}`;
+    },
+  };
 }
 
 export const SOURCES = {
-  base: { letter: "B", name: "base", mark: "■" },
-  helper: { letter: "H", name: "helper", mark: "●" },
+  base: { letter: "B", mark: "■" },
+  helper: { letter: "H", mark: "●" },
 };
-export const label = (source, cand) => `${SOURCES[source]?.letter ?? "?"}${cand + 1}`;
 
-export const END_REASONS = {
-  answer: "it wrote a boxed answer",
-  eos: "the model ended its text",
-  max_tokens: "the token limit was reached",
-  max_steps: "the step limit was reached",
-  stopped: "it was stopped",
-  deadline: "the time limit was reached",
-  no_candidate: "every candidate was aborted or empty",
-};
+/** Short name of a candidate, counted from 1: "B1", "H3". */
+export const label = (source, cand) => `${SOURCES[source]?.letter ?? "?"}${cand + 1}`;

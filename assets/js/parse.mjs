@@ -1,5 +1,9 @@
 // Reads the append-only NDJSON string of a run: every update parses only what is new.
 
+const MOST_PROBLEMS = 20;
+
+/** @typedef {{code: "bad_line"|"not_event"|"gap"|"order", [value: string]: any}} Problem */
+
 /** Parser of one growing string. `feed` returns the new events and whether another run began. */
 export class TailParser {
   constructor() {
@@ -10,12 +14,16 @@ export class TailParser {
     this.consumed = 0;
     this.head = "";
     this.seam = "";
+    this.line = 0;
     this.nextSeq = 0;
-    /** Problems worth telling: bad lines and gaps in seq. */
+    /** Bad lines and gaps in seq, worth telling. @type {Problem[]} */
     this.problems = [];
   }
 
-  /** @param {string} text the whole string so far @returns {{events: object[], restarted: boolean}} */
+  /**
+   * @param {string} text the whole string so far; its last line may be incomplete
+   * @returns {{events: object[], restarted: boolean}}
+   */
   feed(text) {
     const restarted = !this.#continues(text);
     if (restarted) this.reset();
@@ -24,9 +32,10 @@ export class TailParser {
     while ((end = text.indexOf("\n", this.consumed)) >= 0) {
       const line = text.slice(this.consumed, end);
       this.consumed = end + 1;
-      if (line.trim()) this.#line(line, events);
+      this.line++;
+      if (line.trim()) this.#read(line, events);
     }
-    this.head = text.slice(0, 160);
+    this.head = text.slice(0, Math.min(this.consumed, 200));
     this.seam = text.slice(Math.max(0, this.consumed - 80), this.consumed);
     return { events, restarted };
   }
@@ -34,24 +43,26 @@ export class TailParser {
   // Comparing the whole string would cost more than parsing the tail; its beginning (with the run's id) and the text just
   // before the seam are enough to tell another run.
   #continues(text) {
-    if (text.length < this.consumed) return false;
-    return text.startsWith(this.head.slice(0, Math.min(this.head.length, this.consumed))) && text.startsWith(this.seam, this.consumed - this.seam.length);
+    return text.length >= this.consumed && text.startsWith(this.head) && text.startsWith(this.seam, this.consumed - this.seam.length);
   }
 
-  #line(line, events) {
+  #read(line, events) {
     let event;
     try {
       event = JSON.parse(line);
     } catch {
-      this.problems.push("a line that is not JSON was skipped");
-      return;
+      return this.#tell({ code: "bad_line", line: this.line });
     }
-    if (event === null || typeof event !== "object" || typeof event.type !== "string") {
-      this.problems.push("a line that is no event was skipped");
-      return;
+    if (event === null || typeof event !== "object" || typeof event.type !== "string" || !Number.isSafeInteger(event.seq)) {
+      return this.#tell({ code: "not_event", line: this.line });
     }
-    if (event.seq !== this.nextSeq) this.problems.push(`events ${this.nextSeq} to ${event.seq - 1} are missing`);
+    if (event.seq > this.nextSeq) this.#tell({ code: "gap", from: this.nextSeq, to: event.seq - 1 });
+    if (event.seq < this.nextSeq) this.#tell({ code: "order", seq: event.seq });
     this.nextSeq = event.seq + 1;
-    events.push(event);
+    return events.push(event);
+  }
+
+  #tell(problem) {
+    if (this.problems.length < MOST_PROBLEMS) this.problems.push(problem);
   }
 }

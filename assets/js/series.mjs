@@ -1,28 +1,41 @@
-// What the four charts plot, computed from the state. Pure.
+// What the four charts plot, computed from the state. Pure. A point with y null is a gap between two candidates' lines.
 
-import { decode } from "./rle.mjs";
+import { label } from "./format.mjs";
 import { winnerOf } from "./state.mjs";
 
 export const MOST_POINTS = 300;
 
-/** Keep the extremes of each bucket: at most `most` points, x strictly rising. @param {[number, number][]} points */
+/** @typedef {{x: number, y: number|null, step: number, text: string}} Point */
+
+/** Keep the extremes of each bucket: at most `most` points, in their order. @template {{y: number}} P @param {P[]} points @returns {P[]} */
 export function bucket(points, most = MOST_POINTS) {
   if (points.length <= most) return points;
-  const buckets = Math.floor(most / 2);
+  const buckets = Math.max(1, Math.floor(most / 2));
   const kept = [];
   for (let i = 0; i < buckets; i++) {
-    const part = points.slice(Math.floor((i * points.length) / buckets), Math.floor(((i + 1) * points.length) / buckets));
-    const low = part.reduce((a, b) => (b[1] < a[1] ? b : a));
-    const high = part.reduce((a, b) => (b[1] > a[1] ? b : a));
-    kept.push(...(low === high ? [low] : low[0] < high[0] ? [low, high] : [high, low]));
+    const from = Math.floor((i * points.length) / buckets);
+    const to = Math.floor(((i + 1) * points.length) / buckets);
+    let low = from;
+    let high = from;
+    for (let k = from + 1; k < to; k++) {
+      if (points[k].y < points[low].y) low = k;
+      if (points[k].y > points[high].y) high = k;
+    }
+    kept.push(points[Math.min(low, high)]);
+    if (low !== high) kept.push(points[Math.max(low, high)]);
   }
   return kept;
 }
 
-const last = (list) => list[list.length - 1];
-const extreme = (values, pick) => (values.length ? values.reduce((a, b) => pick(a, b)) : null);
+/** Many short lines as one list with gaps, at most `most` entries. @param {Point[][]} lines @returns {Point[]} */
+export function joined(lines, most = MOST_POINTS) {
+  const share = Math.floor(most / Math.max(1, lines.length)) - 1;
+  // Too many lines for two points each: one trend of extremes says more than a few whole lines.
+  if (share < 2) return bucket(lines.flat(), most);
+  return lines.flatMap((line) => [...bucket(line, share), { ...line[line.length - 1], y: null }]);
+}
 
-/** x of a step: its number (from 1), or the committed tokens up to its end. */
+/** x of each step: its number (from 1), or the committed tokens up to its end. */
 export function positions(state, axis) {
   let tokens = 0;
   return state.steps.map((step, index) => {
@@ -31,83 +44,99 @@ export function positions(state, axis) {
   });
 }
 
-/** Points of every chart. Each point is {x, y, step, text}. */
-export function series(state, axis) {
+/** Points of every chart. @param {"step"|"token"} axis @param {import("./i18n.mjs").Translator} t */
+export function series(state, axis, t) {
   const at = positions(state, axis);
-  const marks = { base: [], helper: [], aborted: [], committed: [] };
-  const entropy = { base: [], helper: [], committed: [] };
-  const gzip = { base: [], helper: [], committed: [] };
+  const reward = { base: [], helper: [], aborted: [], committed: [] };
+  const entropy = { base: [], helper: [], aborted: [], committed: [] };
+  const gzip = { base: [], helper: [], aborted: [], committed: [] };
   state.steps.forEach((step, index) => {
     const winner = winnerOf(step);
-    const from = axis === "token" ? at[index] - (step.commit?.tokens ?? 0) : 0;
+    const begin = at[index] - (step.commit?.tokens ?? 0);
     for (const candidate of step.candidates.values()) {
-      addReward(marks, candidate, candidate === winner, at[index], index);
+      const point = pointOf(candidate, candidate === winner, index, t);
+      addReward(reward, candidate, candidate === winner, point(at[index]));
       const who = candidate === winner ? "committed" : candidate.source;
-      if (axis === "token" && candidate === winner) addCurves(entropy.committed, gzip.committed, candidate, from, index);
-      else addStepValues(entropy[who], gzip[who], candidate, at[index], index);
+      const [high, low] = axis === "token" ? curves(candidate, (x) => point(begin + x)) : peaks(candidate, point(at[index]));
+      if (high.length) entropy[who].push(high);
+      if (low.length) gzip[who].push(low);
+      addTrip(candidate, { entropy, gzip }, (position) => point(axis === "token" ? begin + position : at[index]));
     }
   });
-  return { marks, entropy, gzip, retention: retention(state, at) };
+  return { reward: thin(reward), retention: retention(state, at, t), entropy: thin(entropy, axis), gzip: thin(gzip, axis) };
 }
 
-const name = (candidate) => `${candidate.source === "base" ? "B" : "H"}${candidate.cand + 1}`;
+function pointOf(candidate, won, index, t) {
+  const state = candidate.abort ? ".aborted" : won ? ".committed" : "";
+  const text = t(`charts.point${state}`, { step: index + 1, who: label(candidate.source, candidate.cand) });
+  return (x) => ({ x, step: index, text });
+}
 
-function addReward(marks, candidate, won, x, step) {
-  const text = name(candidate);
-  if (candidate.abort) marks.aborted.push({ x, y: 0, step, text: `${text} aborted` });
+function addReward(reward, candidate, won, point) {
+  if (candidate.abort) reward.aborted.push({ ...point, y: 0 });
   else if (typeof candidate.score === "number") {
-    marks[candidate.source].push({ x, y: candidate.score, step, text: won ? `${text}, committed` : text });
-    if (won) marks.committed.push({ x, y: candidate.score, step, text: `${text}, committed` });
+    reward[candidate.source].push({ ...point, y: candidate.score });
+    if (won) reward.committed.push({ ...point, y: candidate.score });
   }
 }
 
-function addStepValues(entropy, gzip, candidate, x, step) {
-  const high = extreme(candidate.average.filter((value) => value !== null), Math.max);
-  const low = extreme(candidate.gzip.map(([, ratio]) => ratio), Math.min);
-  if (high !== null) entropy.push({ x, y: high, step, text: name(candidate) });
-  if (low !== null) gzip.push({ x, y: low, step, text: name(candidate) });
+// With steps on the x axis a candidate is one point: the value that came closest to tripping, or the cross where it tripped.
+function peaks(candidate, point) {
+  const one = (guard, y) => (y === null || candidate.abort?.guard === guard ? [] : [{ ...point, y }]);
+  return [one("entropy", candidate.entMax), one("gzip", candidate.gzipMin)];
 }
 
-function addCurves(entropy, gzip, candidate, from, step) {
-  const text = name(candidate);
-  const points = candidate.average.map((y, i) => [from + i + 1, y]).filter(([, y]) => y !== null);
-  for (const [x, y] of points) entropy.push({ x, y, step, text });
-  for (const [position, y] of candidate.gzip) gzip.push({ x: from + position, y, step, text });
+function curves(candidate, at) {
+  const high = [];
+  candidate.average.forEach((y, i) => y !== null && high.push({ ...at(i + 1), y }));
+  return [high, candidate.gzip.map(([position, y]) => ({ ...at(position), y }))];
 }
 
-function retention(state, at) {
-  return state.kvs.map((kv) => ({
-    x: kv.step < 0 ? 0 : at[kv.step],
-    y: kv.retention,
-    step: kv.step,
-    text: `${kv.resident} of ${kv.seen} tokens`,
-  }));
+function addTrip({ abort }, charts, at) {
+  if (abort) charts[abort.guard].aborted.push({ ...at(abort.position), y: abort.value });
 }
 
-/** One sentence per chart, for people who cannot see it. */
-export function summaries(state, thresholds) {
-  const committed = state.steps.filter((step) => step.commit);
-  const scores = committed.map((step) => step.commit.score).filter((score) => typeof score === "number");
+function thin(groups, axis) {
+  const lists = {};
+  for (const [name, items] of Object.entries(groups)) {
+    const lines = items.length && Array.isArray(items[0]);
+    lists[name] = !lines ? bucket(items) : axis === "token" && name !== "committed" ? joined(items) : bucket(items.flat());
+  }
+  return lists;
+}
+
+function retention(state, at, t) {
+  const points = state.kvs.map((kv) => {
+    const words = t(kv.step < 0 ? "charts.point.prompt" : "charts.point.held", { step: kv.step + 1, resident: kv.resident, seen: kv.seen });
+    return { x: kv.step < 0 ? 0 : (at[kv.step] ?? 0), y: kv.retention, held: kv.resident, step: kv.step, text: words };
+  });
+  return bucket(points);
+}
+
+const last = (list) => list[list.length - 1];
+const extreme = (values, pick) => values.reduce((a, b) => (b === null ? a : a === null ? b : pick(a, b)), null);
+const everyone = (state) => state.steps.flatMap((step) => [...step.candidates.values()]);
+
+/** One sentence per chart, for people who cannot see it. @returns {Record<string, string>} */
+export function summaries(state, thresholds, t) {
   const kv = last(state.kvs);
-  const highest = extreme(allAverages(state), Math.max);
-  const lowest = extreme(allRatios(state), Math.min);
-  const { aborts } = state.counts;
+  const all = everyone(state);
+  const highest = extreme(all.map((candidate) => candidate.entMax), Math.max);
+  const lowest = extreme(all.map((candidate) => candidate.gzipMin), Math.min);
   return {
-    reward: scores.length
-      ? `Reward of ${scores.length} committed steps: between ${Math.min(...scores).toFixed(2)} and ${Math.max(...scores).toFixed(2)}; ${aborts} candidates aborted.`
-      : "No step has been scored yet.",
-    retention: kv ? `${kv.resident} of ${kv.seen} tokens are held (${Math.round(100 * kv.retention)} %).` : "Nothing has been read yet.",
-    entropy: highest === null ? "Not judged yet." : `Highest average entropy ${highest.toFixed(2)} nats; threshold ${thresholds.tau_ent}.`,
-    gzip: lowest === null ? "Not judged yet." : `Lowest gzip ratio ${lowest.toFixed(2)}; threshold ${thresholds.tau_cmp}.`,
+    reward: rewardSummary(state, t),
+    retention: kv ? t("charts.summary.retention", { resident: kv.resident, seen: kv.seen, share: t.percent(kv.retention) }) : t("charts.summary.retention.none"),
+    entropy: highest === null ? t("charts.summary.none") : t("charts.summary.entropy", { value: t.fixed(highest), threshold: thresholds.tau_ent }),
+    gzip: lowest === null ? t("charts.summary.none") : t("charts.summary.gzip", { value: t.fixed(lowest), threshold: thresholds.tau_cmp }),
   };
 }
 
-const candidates = (state) => state.steps.flatMap((step) => [...step.candidates.values()]);
-const allAverages = (state) => candidates(state).flatMap((candidate) => candidate.average.filter((value) => value !== null));
-const allRatios = (state) => candidates(state).flatMap((candidate) => candidate.gzip.map(([, ratio]) => ratio));
-
-/** Levels of a memory event, decoded once. */
-export function levelsOf(kv) {
-  if (!kv.levels) kv.levels = decode(kv.map);
-  return kv.levels;
+function rewardSummary(state, t) {
+  const judged = state.steps.filter((step) => typeof step.commit?.score === "number");
+  if (!judged.length) return t("charts.summary.reward.none");
+  const scores = judged.map((step) => step.commit.score);
+  const low = Math.min(...scores);
+  const dip = t("charts.summary.dip", { step: judged[scores.indexOf(low)].index + 1 });
+  const range = t("charts.summary.reward", { n: scores.length, low: t.fixed(low), high: t.fixed(Math.max(...scores)) });
+  return [range, dip, t("charts.summary.aborts", { n: state.counts.aborts })].join(" ");
 }

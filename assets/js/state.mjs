@@ -1,8 +1,29 @@
-// Folds events into what the page shows. Pure: no DOM, no clock.
+// Folds events into what the page shows. Pure: no DOM, no clock. A malformed event (traces can be edited) is counted and skipped.
 
-/** @typedef {{source: string, cand: number, text: string, tokens: number, ent: number[], average: (number|null)[], gzip: [number, number][],
- *   marks: [number, number][], finish: string|null, abort: object|null, flags: object[], score: number|null|undefined, detail: object,
- *   duplicateOf: [string, number]|null, empty: boolean}} Candidate */
+/**
+ * @typedef {object} Candidate
+ * @property {"base"|"helper"} source
+ * @property {number} cand
+ * @property {string} text
+ * @property {number} tokens
+ * @property {number[]} ent entropy of each token, nats
+ * @property {(number|null)[]} average moving average after each token; null until its window is full
+ * @property {[number, number][]} gzip (tokens so far, ratio)
+ * @property {number|null} entMax highest average so far
+ * @property {number|null} gzipMin lowest ratio so far
+ * @property {[number, number][]} marks (tokens so far, characters so far) after each batch
+ * @property {string|null} finish
+ * @property {object|null} abort
+ * @property {object[]} flags
+ * @property {number|null|undefined} score undefined until judged, null when the judge gave nothing
+ * @property {["base"|"helper", number]|null} duplicateOf
+ * @property {boolean} empty
+ */
+/** @typedef {{index: number, candidates: Map<string, Candidate>, commit: object|null, scorer: string|null, evictions: object[]}} Step */
+
+const MOST_STEPS = 4096;
+const MOST_CANDIDATES = 256;
+const DEFAULT_WINDOW = 16;
 
 export function newState() {
   return {
@@ -15,46 +36,100 @@ export function newState() {
     answer: null,
     closing: null,
     counts: { commits: 0, aborts: 0, flags: 0 },
+    /** events that could not be read */ skipped: 0,
   };
 }
 
 const newStep = (index) => ({ index, candidates: new Map(), commit: null, scorer: null, evictions: [] });
 const key = (source, cand) => `${source}/${cand}`;
+const number = (value, otherwise = 0) => (Number.isFinite(value) ? value : otherwise);
+
+function need(condition) {
+  if (!condition) throw new TypeError("malformed event");
+}
+
+const isIndex = (value, most) => Number.isInteger(value) && value >= 0 && value < most;
+const isSource = (value) => value === "base" || value === "helper";
 
 function stepOf(state, index) {
+  need(isIndex(index, MOST_STEPS));
   while (state.steps.length <= index) state.steps.push(newStep(state.steps.length));
   return state.steps[index];
 }
 
 /** @returns {Candidate} */
-function candidateOf(state, event) {
-  const step = stepOf(state, event.step);
-  const id = key(event.source, event.cand);
-  if (!step.candidates.has(id)) {
-    step.candidates.set(id, {
-      source: event.source, cand: event.cand, text: "", tokens: 0, ent: [], average: [], gzip: [], marks: [[0, 0]],
-      finish: null, abort: null, flags: [], score: undefined, detail: {}, duplicateOf: null, empty: false,
+function candidateOf(state, step, source, cand) {
+  need(isSource(source) && isIndex(cand, MOST_CANDIDATES));
+  const { candidates } = stepOf(state, step);
+  const id = key(source, cand);
+  if (!candidates.has(id)) {
+    candidates.set(id, {
+      source, cand, text: "", tokens: 0, ent: [], average: [], gzip: [], entMax: null, gzipMin: null, marks: [[0, 0]],
+      finish: null, abort: null, flags: [], score: undefined, duplicateOf: null, empty: false,
     });
   }
-  return step.candidates.get(id);
+  return candidates.get(id);
 }
 
-/** Moving average of the last `window` entropies; null until the window is full. */
 function pushEntropy(candidate, value, window) {
-  candidate.ent.push(value);
+  candidate.ent.push(number(value));
   const n = candidate.ent.length;
-  if (n < window) return candidate.average.push(null);
+  if (n < window) return void candidate.average.push(null);
+  // Summed anew for each token, as the guard does, so that the same token trips here and there.
   let sum = 0;
   for (let i = n - window; i < n; i++) sum += candidate.ent[i];
-  return candidate.average.push(sum / window);
+  candidate.average.push(sum / window);
+  candidate.entMax = Math.max(candidate.entMax ?? 0, sum / window);
+}
+
+function pushGzip(candidate, [position, ratio]) {
+  need(Number.isFinite(position) && Number.isFinite(ratio));
+  candidate.gzip.push([position, ratio]);
+  candidate.gzipMin = Math.min(candidate.gzipMin ?? Infinity, ratio);
+}
+
+function addRow(state, { step, source }, row) {
+  const candidate = candidateOf(state, step, source, row.cand);
+  need(typeof row.text === "string" && Array.isArray(row.ent));
+  candidate.text += row.text;
+  candidate.tokens = number(row.tokens);
+  candidate.marks.push([candidate.tokens, candidate.text.length]);
+  const window = number(state.header?.config.ent_window, DEFAULT_WINDOW);
+  for (const value of row.ent) pushEntropy(candidate, value, window);
+  for (const check of row.gzip ?? []) pushGzip(candidate, check);
+}
+
+function verdictOf(event) {
+  need(event.guard === "entropy" || event.guard === "gzip");
+  return { guard: event.guard, position: number(event.position), value: number(event.value), threshold: number(event.threshold) };
+}
+
+const TOTALS = ["generated", "committed", "discarded", "aborted", "steps"];
+const CLOSING = [
+  "steps", "aborted_candidates", "flagged_candidates", "evictions", "peak_resident", "peak_kv_bytes", "mean_retention",
+  "seconds", "propose_seconds", "score_seconds", "evict_seconds",
+];
+
+function close(state, event) {
+  const totals = {};
+  for (const source of ["base", "helper"]) {
+    const given = event.totals?.[source];
+    if (given) totals[source] = Object.fromEntries(TOTALS.map((field) => [field, number(given[field])]));
+  }
+  const figures = Object.fromEntries(CLOSING.map((field) => [field, number(event[field])]));
+  const answer = typeof event.answer === "string" ? event.answer : null;
+  state.closing = { type: event.type, reason: event.reason, message: event.message, answer, totals, ...figures };
+  state.status = null;
 }
 
 const HANDLERS = {
   header(state, event) {
-    state.header = event;
+    need(event.config && typeof event.config === "object");
+    state.header = { ...event, models: event.models ?? {} };
   },
   prompt(state, event) {
-    if (event.pieces.length) state.prompt = { tokens: event.tokens, pieces: event.pieces };
+    need(Array.isArray(event.pieces));
+    if (event.pieces.length) state.prompt = { tokens: number(event.tokens), pieces: event.pieces.map(String) };
   },
   status(state, event) {
     state.status = event;
@@ -64,102 +139,70 @@ const HANDLERS = {
     state.status = { phase: "propose", step: event.step };
   },
   tokens(state, event) {
-    const window = state.header?.config.ent_window ?? 16;
-    for (const row of event.rows) {
-      const candidate = candidateOf(state, { ...event, cand: row.cand });
-      candidate.text += row.text;
-      candidate.tokens = row.tokens;
-      candidate.marks.push([row.tokens, candidate.text.length]);
-      for (const value of row.ent) pushEntropy(candidate, value, window);
-      candidate.gzip.push(...row.gzip);
-    }
+    for (const row of event.rows) addRow(state, event, row);
   },
   abort(state, event) {
-    candidateOf(state, event).abort = event;
+    candidateOf(state, event.step, event.source, event.cand).abort = verdictOf(event);
     state.counts.aborts++;
   },
   flag(state, event) {
-    candidateOf(state, event).flags.push(event);
+    candidateOf(state, event.step, event.source, event.cand).flags.push(verdictOf(event));
     state.counts.flags++;
   },
   candidate(state, event) {
-    const candidate = candidateOf(state, event);
+    const candidate = candidateOf(state, event.step, event.source, event.cand);
     candidate.finish = event.finish;
-    candidate.tokens = event.tokens;
-    candidate.duplicateOf = event.duplicate_of;
-    candidate.empty = event.empty;
+    candidate.tokens = number(event.tokens);
+    candidate.duplicateOf = Array.isArray(event.duplicate_of) ? event.duplicate_of : null;
+    candidate.empty = Boolean(event.empty);
   },
   scores(state, event) {
-    stepOf(state, event.step).scorer = event.scorer;
-    for (const row of event.scores) {
-      const candidate = candidateOf(state, { ...row, step: event.step });
-      candidate.score = row.score;
-      candidate.detail = row.detail;
-    }
+    stepOf(state, event.step).scorer = String(event.scorer);
+    for (const row of event.scores) candidateOf(state, event.step, row.source, row.cand).score = Number.isFinite(row.score) ? row.score : null;
   },
   evict(state, event) {
     state.evictions++;
     if (event.step !== null) stepOf(state, event.step).evictions.push(event);
   },
   commit(state, event) {
-    stepOf(state, event.step).commit = event;
+    need(isSource(event.source) && isIndex(event.cand, MOST_CANDIDATES) && typeof event.text === "string" && Array.isArray(event.pieces));
+    stepOf(state, event.step).commit = { ...event, tokens: number(event.tokens), pieces: event.pieces.map(String) };
     state.counts.commits++;
   },
   kv(state, event) {
-    state.kvs.push({ ...event, step: event.step ?? -1 });
+    need(typeof event.map === "string" && Number.isFinite(event.seen) && Number.isFinite(event.resident));
+    need(event.step === null || isIndex(event.step, MOST_STEPS));
+    state.kvs.push({ ...event, step: event.step ?? -1, retention: number(event.retention) });
   },
   answer(state, event) {
-    state.answer = event;
+    need(isIndex(event.step, MOST_STEPS));
+    state.answer = { step: event.step, source: event.source, text: String(event.text) };
   },
-  end(state, event) {
-    state.closing = event;
-    state.status = null;
-  },
-  error(state, event) {
-    state.closing = event;
-    state.status = null;
-  },
+  end: close,
+  error: close,
 };
 
 /** Apply one event in place. Unknown types are ignored, so that older pages read newer traces. */
 export function apply(state, event) {
-  HANDLERS[event.type]?.(state, event);
+  if (!Object.hasOwn(HANDLERS, event.type)) return state;
+  try {
+    HANDLERS[event.type](state, event);
+  } catch {
+    state.skipped++;
+  }
   return state;
 }
 
-/** The committed candidate of a step, or null. @returns {Candidate|null} */
+/** The committed candidate of a step, or null. @param {Step} step @returns {Candidate|null} */
 export function winnerOf(step) {
   return step.commit ? (step.candidates.get(key(step.commit.source, step.commit.cand)) ?? null) : null;
 }
 
-/** Candidates that were not chosen: best score first, then those without. @returns {Candidate[]} */
+/** Candidates that were not chosen: best score first, then those without. @param {Step} step @returns {Candidate[]} */
 export function rejectedOf(step) {
   const winner = winnerOf(step);
   const rank = (candidate) => (typeof candidate.score === "number" ? candidate.score : -1);
-  return [...step.candidates.values()].filter((candidate) => candidate !== winner).sort((a, b) => rank(b) - rank(a) || a.cand - b.cand);
-}
-
-/** Start and end of the text in which a guard's window tripped, in characters (exact to one `tokens` batch). */
-export function trippedRange(candidate, verdict, config) {
-  const end = offsetAt(candidate.marks, verdict.position, candidate.text.length);
-  if (verdict.guard === "entropy") return [offsetAt(candidate.marks, verdict.position - config.ent_window, 0), end];
-  return [Math.max(0, end - config.cmp_window), end];
-}
-
-function offsetAt(marks, tokens, otherwise) {
-  for (const [seen, offset] of marks) if (seen >= tokens) return offset;
-  return otherwise;
-}
-
-/** Why a candidate is not in the trajectory, in words. */
-export function whyNot(candidate, label) {
-  const { abort } = candidate;
-  if (abort?.guard === "entropy") return `aborted: entropy at token ${abort.position} (${abort.value.toFixed(2)} > ${abort.threshold} nats)`;
-  if (abort) return `aborted: loop, gzip ratio at token ${abort.position} (${abort.value.toFixed(2)} < ${abort.threshold})`;
-  if (candidate.finish === "stopped") return "cut off by the stop";
-  if (candidate.finish === null) return "unfinished";
-  if (candidate.duplicateOf) return `same text as ${label(...candidate.duplicateOf)}`;
-  if (candidate.empty) return "empty";
-  if (candidate.score === null) return "no score";
-  return candidate.score === undefined ? "not scored" : "lower score";
+  return [...step.candidates.values()]
+    .filter((candidate) => candidate !== winner)
+    .sort((a, b) => rank(b) - rank(a) || a.source.localeCompare(b.source) || a.cand - b.cand);
 }

@@ -1,173 +1,181 @@
 // The trajectory as cards: one committed step each, with the candidates that lost and why.
 
-import { el, expander, put, setText } from "./dom.mjs";
-import { SOURCES, count, fixed, label, plural } from "./format.mjs";
-import { rejectedOf, trippedRange, whyNot, winnerOf } from "./state.mjs";
+import { badge } from "./badge.mjs";
+import { candidateCard, flagNote, longText } from "./candidate.mjs";
+import { button, el, expander, glyph, put, setText } from "./dom.mjs";
+import { rejectedOf, winnerOf } from "./state.mjs";
 
-const CUT = 600;
 const MOST_CARDS = 200;
+const PAGE = 100;
+const CUT = 6000;
+const NEAR_END = 40;
 
-/** A source as glyph and word. */
-export function badge(source, cand) {
-  const { mark, name, letter } = SOURCES[source];
-  const node = el("span", `kvr-badge kvr-${source}`);
-  put(node, el("span", "kvr-mark", mark), el("span", "", cand === undefined ? name : `${letter}${cand + 1} ${name}`));
-  node.firstChild.setAttribute("aria-hidden", "true");
-  return node;
-}
-
-/** @param {{onSelect: (step: number) => void, onHover: (step: number|null) => void}} options */
+/**
+ * @param {{onSelect: (step: number) => void, onHover: (step: number|null) => void, onJump: (step: number, guard: string) => void,
+ *   t: import("./i18n.mjs").Translator}} options
+ */
 export function createSteps(options) {
+  const { t } = options;
   const root = el("section", "kvr-steps");
-  root.setAttribute("aria-label", "Reasoning steps");
+  root.setAttribute("aria-label", t("steps.label"));
   const list = el("ol", "kvr-list");
   list.tabIndex = 0;
-  const pill = el("button", "kvr-pill", "new steps below");
-  pill.type = "button";
-  pill.hidden = true;
-  const hidden = el("p", "kvr-note");
-  hidden.hidden = true;
-  put(root, el("h3", "", "Steps"), hidden, list, pill);
-  const cards = [];
+  list.setAttribute("aria-label", t("steps.label"));
+  list.dataset.empty = t("steps.none");
+  const earlier = button("kvr-link", "", () => slide(-PAGE));
+  const later = button("kvr-link", "", () => slide(PAGE));
+  const pill = button("kvr-pill", t("steps.new"), follow);
+  put(root, el("h3", "", t("steps.title")), earlier, put(el("div", "kvr-scroller"), list, pill), later);
+
+  /** Cards by step, made once, so that what a reader opened stays open. @type {HTMLElement[]} */
+  let cards = [];
+  let [first, last] = [0, 0];
   let following = true;
+  let marked = { selected: null, hovered: null };
+  let answered = null;
+  tidy();
+
   list.addEventListener("scroll", () => {
-    following = list.scrollHeight - list.scrollTop - list.clientHeight < 40;
-    if (following) pill.hidden = true;
+    following = list.scrollHeight - list.scrollTop - list.clientHeight < NEAR_END;
+    if (following && last === cards.length) pill.hidden = true;
   });
-  pill.addEventListener("click", () => {
+
+  function follow() {
+    show(Math.max(0, cards.length - MOST_CARDS), cards.length);
     following = true;
     pill.hidden = true;
     list.scrollTop = list.scrollHeight;
-  });
+  }
 
-  function add(state, index) {
-    const step = state.steps[index];
-    const card = stepCard(step, state, options);
-    cards.push(card);
-    put(list, card);
-    while (list.childElementCount > MOST_CARDS) list.firstElementChild.remove();
-    hidden.hidden = cards.length <= MOST_CARDS;
-    if (!hidden.hidden) setText(hidden, `The first ${count(cards.length - MOST_CARDS)} steps are not listed; they stay in the charts and the trace.`);
+  // Only a window of the list is in the page; the rest stays in `cards`.
+  function show(from, to) {
+    if (from >= first && from < last) {
+      for (; first < from; first++) cards[first].remove();
+      for (; last < to; last++) put(list, cards[last]);
+    } else {
+      list.replaceChildren(...cards.slice(from, to));
+    }
+    [first, last] = [from, to];
+    tidy();
+  }
+
+  function slide(by) {
+    const anchor = cards[by < 0 ? first : last - 1];
+    const from = Math.max(0, Math.min(cards.length - MOST_CARDS, first + by));
+    show(from, Math.min(cards.length, from + MOST_CARDS));
+    following = false;
+    list.scrollTop = offset(anchor);
+  }
+
+  function tidy() {
+    earlier.hidden = first === 0;
+    later.hidden = last === cards.length;
+    if (first) setText(earlier, t("steps.earlier", { n: Math.min(PAGE, first) }));
+    if (!later.hidden) setText(later, t("steps.later", { n: Math.min(PAGE, cards.length - last) }));
+  }
+
+  const offset = (card) => list.scrollTop + card.getBoundingClientRect().top - list.getBoundingClientRect().top - 4;
+
+  function addNew(state) {
+    const before = cards.length;
+    while (cards.length < state.steps.length && state.steps[cards.length].commit) cards.push(stepCard(state.steps[cards.length], state, options));
+    if (cards.length === before) return;
+    if (following) follow();
+    else {
+      // A reader is elsewhere: add below, take nothing away above, unless the window is full.
+      if (last === before) show(first, Math.min(cards.length, Math.max(last, first + MOST_CARDS)));
+      tidy();
+      pill.hidden = false;
+    }
   }
 
   return {
     root,
     reset() {
-      cards.length = 0;
+      cards = [];
+      [first, last] = [0, 0];
       list.replaceChildren();
       pill.hidden = true;
       following = true;
+      answered = null;
+      tidy();
     },
     update(state) {
-      let added = false;
-      while (cards.length < state.steps.length && state.steps[cards.length].commit) {
-        add(state, cards.length);
-        added = true;
+      addNew(state);
+      const card = state.answer && cards[state.answer.step];
+      if (card && answered !== state.answer) {
+        answered = state.answer;
+        put(card.querySelector(".kvr-card-head"), put(el("span", "kvr-answer-mark"), t("steps.answer"), el("bdi", "", state.answer.text)));
       }
-      if (!added) return;
-      if (following) list.scrollTop = list.scrollHeight;
-      else pill.hidden = false;
     },
     mark(selected, hovered) {
-      cards.forEach((card, i) => {
-        card.classList.toggle("kvr-selected", i === selected);
-        card.classList.toggle("kvr-hovered", i === hovered);
-        if (i === selected) card.setAttribute("aria-current", "step");
-        else card.removeAttribute("aria-current");
-      });
+      for (const [name, now] of Object.entries({ selected, hovered })) {
+        if (marked[name] === now) continue;
+        cards[marked[name]]?.classList.remove(`kvr-${name}`);
+        cards[now]?.classList.add(`kvr-${name}`);
+      }
+      if (marked.selected !== selected) {
+        cards[marked.selected]?.removeAttribute("aria-current");
+        cards[selected]?.setAttribute("aria-current", "step");
+      }
+      marked = { selected, hovered };
     },
+    /** Scroll a card into view, inside the list only: the page stays where it is. */
     show(step) {
-      const card = cards[step];
-      if (!card?.isConnected) return;
+      if (!cards[step]) return;
+      if (step < first || step >= last) {
+        const from = Math.max(0, Math.min(cards.length - MOST_CARDS, step - PAGE));
+        show(from, Math.min(cards.length, from + MOST_CARDS));
+      }
       following = false;
-      list.scrollTop = card.offsetTop - list.offsetTop - 8;
+      list.scrollTop = offset(cards[step]);
     },
   };
 }
 
 function stepCard(step, state, options) {
+  const { t, onSelect, onHover } = options;
   const { commit } = step;
-  const winner = winnerOf(step);
   const item = el("li");
   const card = el("article", `kvr-card kvr-from-${commit.source}`);
-  const score = typeof commit.score === "number" ? `reward ${fixed(commit.score)}` : "not judged";
-  card.setAttribute("aria-label", `Step ${step.index + 1}, ${SOURCES[commit.source].name}, ${score}, committed`);
   const head = el("div", "kvr-card-head");
-  const title = el("button", "kvr-step-title", `Step ${step.index + 1}`);
-  title.type = "button";
-  title.title = "show this step in the charts and the memory";
-  title.addEventListener("click", () => options.onSelect(step.index));
-  put(head, title, badge(commit.source, commit.cand), rewardBar(commit.score, step.scorer), el("span", "kvr-muted", plural(commit.tokens, "token")));
-  if (winner?.flags.length) put(head, flagNote(winner));
-  const text = el("p", "kvr-text", commit.text.trimEnd());
-  text.dir = "auto";
-  put(card, head, text, rejectedPart(step, state));
-  item.addEventListener("pointerenter", () => options.onHover(step.index));
-  item.addEventListener("pointerleave", () => options.onHover(null));
+  put(head, heading(step, t, onSelect), badge(commit.source, t, commit.cand), reward(commit.score, step.scorer ?? state.header?.scorer, t));
+  put(head, el("span", "kvr-muted", t("tokens", { n: commit.tokens })));
+  put(card, head, ...(winnerOf(step)?.flags ?? []).map((flag) => flagNote(flag, t)));
+  put(card, longText(commit.text.trimEnd(), t, { most: CUT, className: "kvr-text" }), others(step, state, options));
+  item.addEventListener("pointerenter", (event) => event.pointerType !== "touch" && onHover(step.index));
+  item.addEventListener("pointerleave", () => onHover(null));
   return put(item, card);
 }
 
-function rewardBar(score, scorer) {
-  if (typeof score !== "number") return el("span", "kvr-muted", "not judged");
+// The heading says everything in words; what the eye sees beside it is the same as badge and bar.
+function heading(step, t, onSelect) {
+  const { source, score } = step.commit;
+  const open = button("kvr-step-title", t("steps.name", { step: step.index + 1 }), () => onSelect(step.index));
+  open.title = t("steps.show");
+  const spoken = typeof score === "number" ? t("steps.reward", { score: t.fixed(score) }) : t("steps.unjudged");
+  return put(el("h4", "kvr-step-head"), open, el("span", "kvr-sr", t("steps.heading", { source: t(`source.${source}`), score: spoken })));
+}
+
+function reward(score, scorer, t) {
+  if (typeof score !== "number") return el("span", "kvr-muted", t("steps.unjudged"));
   const node = el("span", "kvr-reward");
-  node.title = `judged by: ${scorer}`;
-  const bar = el("span", "kvr-bar");
+  node.title = t("steps.judge", { scorer });
+  const bar = glyph("", "kvr-bar");
   bar.style.setProperty("--share", String(Math.max(0, Math.min(1, score))));
-  return put(node, el("span", "", `reward ${fixed(score)}`), bar);
+  return put(node, el("span", "", t("steps.reward", { score: t.fixed(score) })), bar);
 }
 
-function flagNote(candidate) {
-  const node = el("span", "kvr-flag", "⚑ flagged");
-  node.title = candidate.flags.map((flag) => `${flag.guard} ${flag.value.toFixed(2)} at token ${flag.position}, threshold ${flag.threshold}`).join("; ");
-  return node;
-}
-
-function rejectedPart(step, state) {
+function others(step, state, { t, onJump }) {
   const rejected = rejectedOf(step);
   if (!rejected.length) return null;
   const aborted = rejected.filter((candidate) => candidate.abort).length;
-  const words = `${plural(rejected.length, "other candidate")}${aborted ? `, ${aborted} aborted` : ""}`;
-  const button = el("button", "kvr-expand", `+ ${words}`);
-  button.type = "button";
+  const words = t("steps.others", { n: rejected.length }) + (aborted ? t("steps.aborted", { n: aborted }) : "");
+  const opener = button("kvr-expand", words);
   const panel = el("div", "kvr-rejected");
-  expander(button, panel, () => {
-    if (!panel.childElementCount) put(panel, ...rejected.map((candidate) => rejectedCard(candidate, state)));
+  const context = { winner: winnerOf(step), config: state.header?.config ?? {}, t, onJump: (guard) => onJump(step.index, guard) };
+  expander(opener, panel, () => {
+    if (!panel.childElementCount) put(panel, ...rejected.map((candidate) => candidateCard(candidate, context)));
   });
-  return put(el("div", "kvr-others"), button, panel);
-}
-
-function rejectedCard(candidate, state) {
-  const node = el("div", `kvr-candidate ${candidate.abort ? "kvr-aborted" : ""}`);
-  const head = el("div", "kvr-card-head");
-  const reason = el("span", "kvr-reason", `${candidate.abort ? "✕ " : ""}${whyNot(candidate, label)}`);
-  const score = typeof candidate.score === "number" ? el("span", "", `reward ${fixed(candidate.score)}`) : null;
-  put(head, badge(candidate.source, candidate.cand), score, reason, el("span", "kvr-muted", `${plural(candidate.tokens, "token")} unused`));
-  if (candidate.flags.length) put(head, flagNote(candidate));
-  return put(node, head, candidateText(candidate, state.header.config));
-}
-
-function candidateText(candidate, config) {
-  const text = el("p", "kvr-text kvr-text-small");
-  text.dir = "auto";
-  const verdict = candidate.abort ?? candidate.flags[0];
-  const [from, to] = verdict ? trippedRange(candidate, verdict, config) : [0, 0];
-  const draw = (limit) => {
-    const shown = candidate.text.trimEnd().slice(0, limit);
-    text.replaceChildren(shown.slice(0, from), verdict ? tripped(shown.slice(from, to), verdict) : "", shown.slice(to));
-  };
-  draw(CUT);
-  if (candidate.text.length <= CUT) return text;
-  const more = el("button", "kvr-expand", `show all ${count(candidate.text.length)} characters`);
-  more.type = "button";
-  more.addEventListener("click", () => {
-    draw(Infinity);
-    more.remove();
-  });
-  return put(el("div"), text, more);
-}
-
-function tripped(text, verdict) {
-  const node = el("span", `kvr-tripped kvr-tripped-${verdict.guard}`, text);
-  node.title = verdict.guard === "entropy" ? "the model lost its thread here: average entropy too high" : "the text repeats itself here: it compresses too well";
-  return node;
+  return put(el("div", "kvr-others"), opener, panel);
 }

@@ -1,71 +1,69 @@
-// The line above a run (who plays, who judges) and the card that closes it.
+// The lines above a run (who plays, who judges) and the card that closes it.
 
-import { el, put, setText } from "./dom.mjs";
-import { END_REASONS, bytes, count, percent, plural, seconds } from "./format.mjs";
-import { badge } from "./steps.mjs";
+import { badge } from "./badge.mjs";
+import { el, glyph, put, setText } from "./dom.mjs";
 
-const METHOD_NAMES = {
-  full: "Full KV",
-  evicted: "Evicted",
-  "evicted-stepwise": "Evicted, best of N",
-  helper: "Helper alone",
-  "kv-rescue": "KV-Rescue",
-};
+const EVICTING = ["evicted", "evicted-stepwise", "kv-rescue"];
+const REASONS = ["answer", "eos", "max_tokens", "max_steps", "stopped", "deadline", "no_candidate"];
+const PHASES = ["prefill", "propose", "score", "commit"];
 
-export function createHeader() {
+/** @param {{t: import("./i18n.mjs").Translator}} options */
+export function createHeader({ t }) {
   const root = el("section", "kvr-header");
-  root.setAttribute("aria-label", "This run");
+  root.setAttribute("aria-label", t("header.label"));
   const status = el("p", "kvr-status");
   const facts = el("div", "kvr-facts");
   const problem = el("p", "kvr-problem");
   problem.dir = "auto";
   put(root, status, problem, facts);
-  let run = null;
+  let shown = null;
   return {
     root,
     reset(message) {
-      run = null;
+      shown = null;
       facts.replaceChildren();
       setText(problem, "");
       setText(status, message);
     },
     update(state) {
-      if (state.header && state.header.run !== run) {
-        run = state.header.run;
-        setText(problem, state.header.problem);
-        facts.replaceChildren(...factsOf(state.header));
+      if (state.header && state.header !== shown) {
+        shown = state.header;
+        setText(problem, String(shown.problem));
+        facts.replaceChildren(...factsOf(shown, t));
       }
-      setText(status, statusOf(state));
+      setText(status, statusOf(state, t));
     },
   };
 }
 
-function factsOf(header) {
+function factsOf(header, t) {
   const { config, models } = header;
-  const evicting = ["evicted", "evicted-stepwise", "kv-rescue"].includes(config.method);
-  const parts = [el("span", "kvr-fact", METHOD_NAMES[config.method] ?? config.method)];
-  if (evicting) parts.push(el("span", "kvr-fact", `${config.policy}, budget ${count(config.budget)} + ${count(config.buffer)}`));
+  const fact = (text, className = "") => el("span", `kvr-fact ${className}`, text);
+  const parts = [fact(t(`method.${config.method}`), "kvr-strong")];
   for (const source of ["base", "helper"]) {
-    if (models[source]) parts.push(put(el("span", "kvr-fact"), badge(source), el("span", "", ` ${models[source].id}`)));
+    if (models[source]) parts.push(put(fact(), badge(source, t), el("bdi", "", String(models[source].id))));
   }
-  parts.push(el("span", "kvr-fact", `judged by ${header.scorer}`));
-  if (header.same_weights) parts.push(el("span", "kvr-fact kvr-note", "base and helper are the same weights: only their memory differs"));
-  if (header.commit_by === "text") parts.push(el("span", "kvr-fact kvr-note", "different vocabularies: steps travel as text"));
+  if (EVICTING.includes(config.method)) parts.push(fact(t("header.memory", { policy: config.policy, budget: config.budget, buffer: config.buffer })));
+  parts.push(fact(t("header.judge", { scorer: header.scorer })));
+  if (header.same_weights) parts.push(fact(t("header.same")));
+  if (header.commit_by === "text") parts.push(fact(t("header.text")));
   return parts;
 }
 
-function statusOf(state) {
-  if (state.closing) return state.closing.type === "error" ? "failed" : `finished: ${END_REASONS[state.closing.reason] ?? state.closing.reason}`;
-  const { status } = state;
-  if (!status) return "starting";
-  if (status.phase === "prefill") return `the ${status.source} reads the problem: ${status.done} of ${plural(status.total, "token")}`;
-  if (status.phase === "score") return `step ${status.step + 1}: judging ${plural(status.total, "candidate")}`;
-  return `step ${status.step + 1}: writing`;
+const reasonOf = (closing, t) => (REASONS.includes(closing.reason) ? t(`reason.${closing.reason}`) : String(closing.reason));
+
+function statusOf(state, t) {
+  const { closing, status } = state;
+  if (closing) return closing.type === "error" ? t("status.failed") : t("status.finished", { reason: reasonOf(closing, t) });
+  if (!status || !PHASES.includes(status.phase)) return t("status.starting");
+  const source = status.source ? t(`source.${status.source}`) : "";
+  return t(`status.${status.phase}`, { source, step: (status.step ?? 0) + 1, done: status.done ?? 0, total: status.total ?? 0, n: status.total ?? 0 });
 }
 
-export function createEndCard() {
+/** @param {{t: import("./i18n.mjs").Translator}} options */
+export function createEndCard({ t }) {
   const root = el("section", "kvr-end");
-  root.setAttribute("aria-label", "Result");
+  root.setAttribute("aria-label", t("end.label"));
   root.hidden = true;
   let done = null;
   return {
@@ -75,43 +73,46 @@ export function createEndCard() {
       root.hidden = true;
       root.replaceChildren();
     },
-    update(state) {
-      if (!state.closing || done === state.closing) return;
-      done = state.closing;
+    update({ closing }) {
+      if (!closing || done === closing) return;
+      done = closing;
       root.hidden = false;
-      root.classList.toggle("kvr-failed", done.type === "error");
-      root.replaceChildren(headline(state), note(state), figures(state));
+      root.classList.toggle("kvr-failed", closing.type === "error");
+      root.replaceChildren(headline(closing, t), note(closing, t), figures(closing, t));
     },
   };
 }
 
-function headline(state) {
-  const { closing } = state;
+function headline(closing, t) {
   const title = el("h3", "kvr-answer");
-  if (closing.type === "error") return put(title, el("span", "", "✕ The run failed"));
-  put(title, el("span", "", closing.answer === null ? "No boxed answer" : "Answer: "));
-  if (closing.answer !== null) put(title, put(el("strong"), el("bdi", "", closing.answer)));
-  return title;
+  if (closing.type === "error") return put(title, glyph("✕", "kvr-cross"), el("span", "", t("end.failed")));
+  if (closing.answer === null) return put(title, el("span", "", t("end.noanswer")));
+  return put(title, el("span", "", t("end.answer")), put(el("strong"), el("bdi", "", closing.answer)));
 }
 
-function note({ closing }) {
-  if (closing.type === "error") return el("p", "kvr-note", `${closing.message} The trace up to here is kept.`);
-  return el("p", "kvr-note", `It ended after ${plural(closing.steps, "step")} because ${END_REASONS[closing.reason] ?? closing.reason}.`);
+function note(closing, t) {
+  if (closing.type === "error") return el("p", "kvr-note", `${closing.message} ${t("end.kept")}`);
+  return el("p", "kvr-note", t("end.why", { n: closing.steps, reason: reasonOf(closing, t) }));
 }
 
-function figures({ closing }) {
+function figures(closing, t) {
+  const { base, helper } = closing.totals;
+  const sum = (field) => (base?.[field] ?? 0) + (helper?.[field] ?? 0);
   const rows = [];
-  const all = (field) => Object.values(closing.totals).reduce((sum, one) => sum + one[field], 0);
-  if (closing.totals.helper && closing.totals.base && closing.steps) {
-    const share = closing.totals.helper.steps / closing.steps;
-    rows.push(["written by", `base ${percent(1 - share)}, helper ${percent(share)} of the steps`]);
+  if (base && helper && closing.steps) {
+    const share = helper.steps / closing.steps;
+    rows.push(["share", { base: t.percent(1 - share), helper: t.percent(share) }]);
   }
-  rows.push(["tokens", `${count(all("committed"))} committed, ${count(all("discarded"))} discarded, ${count(all("aborted"))} aborted`]);
-  rows.push(["candidates", `${count(closing.aborted_candidates)} aborted, ${count(closing.flagged_candidates)} flagged`]);
-  rows.push(["memory", `${percent(closing.mean_retention)} held on average; at most ${plural(closing.peak_resident, "token")}, ${bytes(closing.peak_kv_bytes)}`]);
-  rows.push(["evictions", count(closing.evictions)]);
-  rows.push(["time", `${seconds(closing.seconds)}: writing ${seconds(closing.propose_seconds)}, judging ${seconds(closing.score_seconds)}, evicting ${seconds(closing.evict_seconds)}`]);
+  rows.push(["tokens", { committed: sum("committed"), discarded: sum("discarded"), aborted: sum("aborted") }]);
+  rows.push(["candidates", { aborted: closing.aborted_candidates, flagged: closing.flagged_candidates }]);
+  rows.push(["memory", { share: t.percent(closing.mean_retention), peak: closing.peak_resident, bytes: t.bytes(closing.peak_kv_bytes) }]);
+  rows.push(["evictions", null, closing.evictions]);
+  const times = { all: closing.seconds, propose: closing.propose_seconds, score: closing.score_seconds, evict: closing.evict_seconds };
+  rows.push(["time", Object.fromEntries(Object.entries(times).map(([name, value]) => [name, t.seconds(value)]))]);
   const list = el("dl", "kvr-figures");
-  for (const [term, text] of rows) put(list, put(el("div"), el("dt", "", term), el("dd", "", text)));
+  for (const [name, values, count] of rows) {
+    const text = values ? t(`end.${name}.text`, values) : t.number(count);
+    put(list, put(el("div"), el("dt", "", t(`end.${name}`)), el("dd", "", text)));
+  }
   return list;
 }

@@ -1,52 +1,79 @@
 // The viewer of one run: mount it anywhere, feed it the run's NDJSON string, replayed or live.
 
 import { createCharts } from "./charts.mjs";
-import { el, put, setText } from "./dom.mjs";
-import { plural } from "./format.mjs";
+import { button, el, put, setText } from "./dom.mjs";
+import { translator } from "./i18n.mjs";
 import { createLanes } from "./lanes.mjs";
+import { createLive } from "./live.mjs";
 import { createMemory } from "./memory.mjs";
 import { TailParser } from "./parse.mjs";
 import { apply, newState } from "./state.mjs";
 import { createSteps } from "./steps.mjs";
 import { createEndCard, createHeader } from "./summary.mjs";
 
-const ANNOUNCE_MS = 3000;
+const MOST_PROBLEMS = 3;
 
 /**
- * @param {HTMLElement} root an empty element that this viewer owns from now on
- * @param {{loadPlotly: () => Promise<any>, emit?: (name: string, detail: object) => void}} options
+ * @typedef {object} View
+ * @property {(ndjson: string) => void} update the run so far as its NDJSON string; only what is new is read
+ * @property {(thresholds: {tau_ent?: number, tau_cmp?: number, ent_window?: number}) => void} setThresholds drawn while nothing runs
+ * @property {(message: string) => void} setIdle what to say before any run
+ * @property {() => void} destroy
  */
-export function mount(root, options) {
+
+/**
+ * @param {HTMLElement} root an element that this viewer owns from now on
+ * @param {{loadPlotly: () => Promise<any>, emit?: (name: string, detail: object) => void, strings?: Record<string, string>|null}} options
+ *   emits `select_step` with `{step}` (from 0; null when the choice is taken back)
+ * @returns {View}
+ */
+export function mount(root, { loadPlotly, emit, strings = null }) {
+  const t = translator(strings);
   const parser = new TailParser();
   const focus = { selected: null, hovered: null };
   let state = newState();
-  let idle = "Choose a problem and press Run.";
+  let idle = t("idle");
 
-  const select = (step) => {
-    focus.selected = focus.selected === step ? null : step;
-    focus.hovered = null; // a pointer at rest must not hide what was chosen
-    if (focus.selected !== null) parts.steps.show(step);
-    refocus();
-    options.emit?.("select_step", { step: focus.selected });
-  };
-  const hover = (step) => {
-    focus.hovered = step;
-    refocus();
-  };
   const parts = {
-    header: createHeader(),
-    end: createEndCard(),
-    lanes: createLanes(),
-    steps: createSteps({ onSelect: select, onHover: hover }),
-    charts: createCharts({ loadPlotly: options.loadPlotly, onSelect: select, onHover: hover }),
-    memory: createMemory(),
+    header: createHeader({ t }),
+    end: createEndCard({ t }),
+    lanes: createLanes({ t }),
+    steps: createSteps({ t, onSelect: toggle, onHover: hover, onJump: jump }),
+    charts: createCharts({ t, loadPlotly, onSelect: toggle, onHover: hover }),
+    memory: createMemory({ t }),
+    live: createLive({ t }),
   };
-  const live = announcer();
-  const problems = el("p", "kvr-problems");
-  problems.hidden = true;
-  build(root, parts, live.node, problems);
+  const page = layout(root, parts, t);
   parts.header.reset(idle);
   parts.memory.update(state, null);
+
+  function select(step) {
+    focus.selected = step;
+    focus.hovered = null; // a pointer at rest must not hide what was chosen
+    if (step !== null) parts.steps.show(step);
+    refocus();
+    emit?.("select_step", { step });
+  }
+
+  function toggle(step) {
+    select(focus.selected === step ? null : step);
+  }
+
+  function hover(step) {
+    if (focus.hovered === step) return;
+    focus.hovered = step;
+    refocus();
+  }
+
+  function jump(step, guard) {
+    page.unfold();
+    if (focus.selected !== step) {
+      focus.selected = step;
+      refocus();
+      emit?.("select_step", { step });
+    }
+    parts.charts.reveal(guard);
+  }
 
   function refocus() {
     parts.steps.mark(focus.selected, focus.hovered);
@@ -57,85 +84,59 @@ export function mount(root, options) {
   function reset() {
     state = newState();
     focus.selected = focus.hovered = null;
-    for (const part of [parts.end, parts.lanes, parts.steps, parts.memory]) part.reset();
+    for (const part of [parts.end, parts.lanes, parts.steps, parts.charts, parts.memory, parts.live]) part.reset();
     parts.header.reset(idle);
     parts.charts.update(state);
+    parts.memory.update(state, null);
+    refocus();
+  }
+
+  function tellProblems() {
+    const told = parser.problems.slice(0, MOST_PROBLEMS).map(({ code, ...values }) => t(`problem.${code}`, values));
+    if (state.skipped) told.push(t("problem.skipped", { n: state.skipped }));
+    setText(page.problems, told.join("; "));
+    page.problems.hidden = !told.length;
   }
 
   return {
-    /** The run so far, as its NDJSON string; only what is new is read. */
     update(ndjson) {
       const { events, restarted } = parser.feed(ndjson ?? "");
       if (restarted) reset();
-      if (!events.length) return;
       for (const event of events) apply(state, event);
-      if (events[0].type === "header") parts.charts.setThresholds(events[0].config);
-      parts.header.update(state);
-      parts.lanes.update(state);
-      parts.steps.update(state);
-      parts.end.update(state);
-      parts.charts.update(state);
+      if (restarted || parser.problems.length || events.length) tellProblems();
+      if (!events.length) return;
+      if (events.some((event) => event.type === "header") && state.header) parts.charts.setThresholds(state.header.config);
+      for (const part of [parts.header, parts.lanes, parts.steps, parts.end, parts.charts, parts.live]) part.update(state);
       parts.memory.update(state, focus.hovered ?? focus.selected);
-      live.tell(state);
-      setText(problems, parser.problems.slice(0, 3).join("; "));
-      problems.hidden = !parser.problems.length;
     },
-    /** Thresholds as the sliders stand now, drawn while nothing runs. */
     setThresholds(thresholds) {
       if (!state.header || state.closing) parts.charts.setThresholds(thresholds);
     },
     setIdle(message) {
-      idle = message;
+      idle = String(message);
       if (!state.header) parts.header.reset(idle);
     },
     destroy() {
       parts.charts.destroy();
+      parts.live.reset();
       root.replaceChildren();
     },
   };
 }
 
-function build(root, parts, live, problems) {
-  root.classList.add("kvr");
-  const signals = el("div", "kvr-signals");
-  put(signals, parts.charts.root, parts.memory.root);
-  const fold = el("button", "kvr-fold", "Signals and memory");
-  fold.type = "button";
-  // On a phone the steps come first; the wide layout ignores the fold.
-  const narrow = root.getBoundingClientRect().width < 860;
-  signals.classList.toggle("kvr-folded", narrow);
-  fold.setAttribute("aria-expanded", String(!narrow));
-  fold.addEventListener("click", () => {
-    const folded = signals.classList.toggle("kvr-folded");
-    fold.setAttribute("aria-expanded", String(!folded));
-  });
-  const story = put(el("div", "kvr-story"), parts.end.root, parts.lanes.root, parts.steps.root);
-  root.replaceChildren(parts.header.root, problems, put(el("div", "kvr-columns"), story, put(el("div", "kvr-side"), fold, signals)), live);
-}
-
-/** One polite live region: at most a sentence every few seconds, never a stream of tokens. */
-function announcer() {
-  const node = el("p", "kvr-sr");
-  node.setAttribute("role", "status");
-  node.setAttribute("aria-live", "polite");
-  let told = { commits: 0, aborts: 0 };
-  let last = 0;
-  return {
-    node,
-    tell(state) {
-      const now = performance.now();
-      const { commits, aborts } = state.counts;
-      if (commits < told.commits) told = { commits: 0, aborts: 0 };
-      if (!state.closing && now - last < ANNOUNCE_MS) return;
-      const news = [
-        commits > told.commits ? `${plural(commits - told.commits, "step")} committed` : "",
-        aborts > told.aborts ? `${plural(aborts - told.aborts, "candidate")} aborted` : "",
-        state.closing ? (state.closing.answer ? `finished, answer ${state.closing.answer}` : "finished") : "",
-      ].filter(Boolean);
-      if (!news.length) return;
-      setText(node, news.join(", "));
-      told = { commits, aborts };
-      last = now;
-    },
+// Made once. On a phone the steps come first and the signals are folded; a wide page ignores the fold (see the style sheet).
+function layout(root, parts, t) {
+  const signals = put(el("div", "kvr-signals kvr-folded"), parts.charts.root, parts.memory.root);
+  const fold = button("kvr-fold", t("page.fold"), () => open(signals.classList.contains("kvr-folded")));
+  const open = (wanted) => {
+    signals.classList.toggle("kvr-folded", !wanted);
+    fold.setAttribute("aria-expanded", String(wanted));
   };
+  open(false);
+  const problems = el("p", "kvr-problems");
+  problems.hidden = true;
+  const story = put(el("div", "kvr-story"), parts.end.root, parts.lanes.root, parts.steps.root);
+  root.classList.add("kvr");
+  root.replaceChildren(parts.header.root, problems, put(el("div", "kvr-columns"), story, put(el("div", "kvr-side"), fold, signals)), parts.live.root);
+  return { problems, unfold: () => open(true) };
 }

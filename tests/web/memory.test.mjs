@@ -1,0 +1,63 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import test from "node:test";
+
+import { forgottenNumbers, levelsOf, memoryAt, shade } from "../../assets/js/recall.mjs";
+import * as rle from "../../assets/js/rle.mjs";
+import { random, synthetic } from "./synthetic.mjs";
+
+test("the codec agrees with the table it shares with Python", () => {
+  const cases = JSON.parse(readFileSync(new URL("../data/rle_cases.json", import.meta.url), "utf8"));
+  assert.ok(cases.length > 5);
+  for (const { levels, text } of cases) {
+    assert.equal(rle.encode(levels), text);
+    assert.deepEqual(rle.decode(text), levels);
+  }
+});
+
+test("the codec is its own inverse and refuses anything else", () => {
+  const next = random(11);
+  for (let trial = 0; trial < 100; trial++) {
+    const levels = Array.from({ length: Math.floor(next() * 400) }, () => Math.floor(next() * next() * 16));
+    assert.deepEqual(rle.decode(rle.encode(levels)), levels);
+  }
+  for (const bad of ["g", "f-1", "f  0", "fz zz99999", " f", "f00", "F2", "f2\n"]) assert.throws(() => rle.decode(bad), undefined, bad);
+});
+
+test("only an empty token is forgotten and only a full one is everywhere", () => {
+  const shades = Array.from({ length: 16 }, (_, level) => shade(level));
+  assert.deepEqual(shades.filter((one) => one === 0).length, 1);
+  assert.deepEqual(shades.filter((one) => one === 4).length, 1);
+  assert.deepEqual(shades, shades.toSorted((a, b) => a - b));
+});
+
+test("a broken map is no map", () => {
+  assert.deepEqual(levelsOf({ map: "nonsense" }), []);
+  assert.deepEqual(levelsOf({ map: "f2 0" }), [15, 15, 0]);
+});
+
+test("the memory after a step, or the newest", () => {
+  const kvs = [{ step: -1 }, { step: 0 }, { step: 1 }];
+  assert.equal(memoryAt(kvs, null), kvs[2]);
+  assert.equal(memoryAt(kvs, 0), kvs[1]);
+  assert.equal(memoryAt(kvs, 9), kvs[2]);
+  assert.equal(memoryAt([], null), null);
+});
+
+test("a number is forgotten when none of its digits is held", () => {
+  const pieces = ["sells", " 1", "2", "0", " loaves", " 35", " and", " 4", " 7"];
+  assert.deepEqual(forgottenNumbers(pieces, [0, 0, 0, 0, 0, 0, 0, 15, 0]), ["120", "35", "7"]);
+  assert.deepEqual(forgottenNumbers(pieces, [0, 0, 1, 0, 0, 0, 0, 15, 0]), ["35", "7"]);
+  assert.deepEqual(forgottenNumbers(pieces, []), []);
+  assert.deepEqual(forgottenNumbers(["5", " 5"], [0, 0]), ["5"]);
+});
+
+test("synthetic maps cover what was seen, and what is gone stays gone", () => {
+  let before = [];
+  for (const kv of synthetic({ steps: 8 }).filter((event) => event.type === "kv")) {
+    const levels = rle.decode(kv.map);
+    assert.equal(levels.length, kv.seen);
+    before.forEach((level, i) => assert.ok(level > 0 || levels[i] === 0, `token ${i} came back`));
+    before = levels;
+  }
+});
