@@ -13,7 +13,7 @@ from kvrescue.engine.methods import PARTS
 
 @dataclass(frozen=True)
 class Control:
-    """How a field is shown. ``top`` is where the slider ends; the number box takes more, up to the field's own limit."""
+    """How a field is shown. ``top`` is where its slider ends; the command line and the API take the field's whole range."""
 
     field: str
     label: str
