@@ -100,7 +100,7 @@ class Page:
         try:
             config = settings.to_config(values)
         except ConfigError as error:
-            return f"⚠ {html.escape(str(error))}", gr.skip()
+            return f"⚠ {as_code(str(error))}", gr.skip()
         return settings.changes(config.model_dump(), self.defaults), assumptions_table(config)
 
     # --- runs ---------------------------------------------------------------------------------------------------------------
@@ -190,9 +190,14 @@ def plain_error(message: str) -> gr.Error:
     return gr.Error(html.escape(message, quote=False), print_exception=False)
 
 
+def as_code(text: str) -> str:
+    """Text that Markdown shows literally: no link, no picture, no markup."""
+    return "`" + " ".join(text.replace("`", "'").split()) + "`"
+
+
 def badge(status: BackendStatus) -> str:
     if status.error:
-        return f"✕ **no models**: {html.escape(status.error)}"
+        return f"✕ **no models**: {as_code(status.error)}"
     if not status.ready:
         return f"◌ {html.escape(status.text)} … the page is ready, runs start when the models are"
     note = f" {html.escape(status.note)}" if status.note else ""

@@ -100,5 +100,10 @@ def to_config(values: dict[str, Any]) -> RunConfig:
 
 def changes(values: dict[str, Any], defaults: dict[str, Any]) -> str:
     """Which settings differ from the defaults, in words; empty when none does."""
-    different = [f"{name} {values[name]} (default {defaults[name]})" for name in FIELDS[1:] if values[name] != defaults[name]]
+    different = [
+        # The visitor's own text is not repeated: it would be read as Markdown.
+        name if name == "system_prompt" else f"{name} {values[name]} (default {defaults[name]})"
+        for name in FIELDS[1:]
+        if values[name] != defaults[name]
+    ]
     return "Changed: " + ", ".join(different) if different else ""

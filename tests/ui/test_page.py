@@ -73,6 +73,15 @@ def test_model_sets_have_valid_defaults():
         assert default_config(name)
 
 
+def test_visitors_text_is_never_markdown():
+    page = Page(FakeBackend())
+    values = {name: DEFAULTS[name] for name in form.FIELDS}
+    changed, _ = page.explain(*{**values, "system_prompt": "![x](http://evil.example/x)"}.values())
+    assert changed == "Changed: system_prompt"
+    wrong, _ = page.explain(*{**values, "policy": "![x](http://evil.example) `<b>`"}.values())
+    assert wrong.startswith("⚠ `policy is '![x]") and wrong.count("`") == 2
+
+
 def test_toasts_show_hostile_text_literally():
     assert "<img" not in str(plain_error("policy is '<img onerror=1>'").message)
 

@@ -1,7 +1,7 @@
 """Look at the viewer on a SYNTHETIC stream: screenshots at two widths in both themes, and how far a page lags behind a fast stream.
 
-    python tests/web/look.py shots OUT_FOLDER
-    python tests/web/look.py lag
+python tests/web/look.py shots OUT_FOLDER
+python tests/web/look.py lag
 """
 
 from __future__ import annotations
