@@ -14,9 +14,11 @@ from kvrescue.models.load import load_model, load_pair, vocabularies_agree
 from tests.tiny import FAMILIES, byte_tokenizer, make_tiny, tiny_config
 
 
-def saved(folder, kind: str = "llama", **changes):
-    """A tiny model as a real folder."""
+def saved(folder, kind: str = "llama", *, ends: bool = True, **changes):
+    """A tiny model as a real folder; without ``ends`` it has no end-of-sequence token, so that it writes for ever."""
     tokenizer = byte_tokenizer()
+    if not ends:
+        tokenizer.eos_token = None
     model = FAMILIES[kind][1](tiny_config(kind, len(tokenizer), eos_token_id=tokenizer.eos_token_id, **changes))
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
