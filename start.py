@@ -45,13 +45,16 @@ def install(requirements: str) -> None:
         return
     create_venv()
     print(f"installing {requirements} into .venv (the first time takes some minutes)", flush=True)
-    subprocess.run([PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements], cwd=ROOT, check=True)
+    if subprocess.call([PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements], cwd=ROOT):
+        sys.exit(f"pip could not install {requirements}; its message is above")
     stamp.write_text(wanted)
 
 
 def create_venv() -> None:
     if PYTHON.exists():
-        return
+        if subprocess.call([PYTHON, "-m", "pip", "--version"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) == 0:
+            return
+        shutil.rmtree(VENV)  # an earlier start was interrupted half-way
     try:
         venv.create(VENV, with_pip=True)
     except (subprocess.CalledProcessError, ImportError):
@@ -98,4 +101,7 @@ def test(rest: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -30,14 +30,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    if hasattr(sys.stdin, "reconfigure"):
+        sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")  # broken bytes become what check_problem refuses
     args = _parser().parse_args(arguments)
     try:
         return int(args.command(args))
     except ConfigError as error:
         print(f"kvrescue: {_printable(str(error))}", file=sys.stderr)
         return BAD_INPUT
-    except BrokenPipeError:
-        # Whoever read us has gone; nothing is left to say, not even by the interpreter's own flush.
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):
+            print(f"kvrescue: the output cannot be written: {error.strerror or type(error).__name__}.", file=sys.stderr)
+        # Nothing more can be said there, not even by the interpreter's own flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
 
@@ -87,18 +93,19 @@ def _config(args: argparse.Namespace) -> RunConfig:
     for name in ("method", "policy", "scorer", "budget", "n", "seed", "max_tokens"):
         given = getattr(args, name)
         if given is not None:
-            values[name] = _number(given)
+            values[name] = _value(name, given)
     for pair in args.set:
         name, equals, text = pair.partition("=")
         if not equals:
             raise ConfigError("set", f"--set {pair!r} has no value; write NAME=VALUE.")
-        values[name.strip()] = _number(text)
+        values[name.strip()] = _value(name.strip(), text)
     return make_config(**values)
 
 
-def _number(text: str) -> Any:
-    """Numbers as numbers, so that messages quote them as such; everything else as text."""
-    for kind in (int, float):
+def _value(name: str, text: str) -> Any:
+    """Numbers as numbers, so that messages quote them as such; settings that are text stay text, even if it is ``5``."""
+    field = RunConfig.model_fields.get(name)
+    for kind in (int, float) if field and field.annotation in (int, float) else ():
         with contextlib.suppress(ValueError):
             return kind(text)
     return text
@@ -116,6 +123,9 @@ def _run(args: argparse.Namespace) -> int:
         pair = load_pair(args.models, args.base, args.helper, progress=lambda text: print(f"kvrescue: {text}", file=sys.stderr))
         stop = Stop()
         events = run(problem, config, pair, stop)
+        if file:
+            with contextlib.suppress(OSError):  # a pipe or device has nothing to clear
+                file.truncate(0)
         with _interrupts(stop) as interrupted:
             closing = _show(recorded(events, file) if file else events, args.json)
     if interrupted:
@@ -125,12 +135,12 @@ def _run(args: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _trace_file(path: str | None) -> Iterator[TextIO | None]:
-    """Opened before any compute, so that a path that cannot be written is told at once."""
+    """Opened before any compute, so that a path that cannot be written is told at once; what it held is kept until the run begins."""
     if path is None:
         yield None
         return
     try:
-        file = open(path, "w", encoding="utf-8")  # noqa: SIM115
+        file = open(path, "a", encoding="utf-8")  # noqa: SIM115
     except OSError as error:
         raise ConfigError("trace", f"The trace file {path!r} cannot be written: {error.strerror}.") from None
     with file:

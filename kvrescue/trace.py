@@ -58,6 +58,8 @@ def check(events: list[AnyEvent]) -> None:
     for expected, event in enumerate(events):
         if event.seq != expected:
             raise TraceError(f"The trace has a gap: event {expected} is missing.")
+        if expected and isinstance(event, Header):
+            raise TraceError(f"Event {expected} is a second header.")
         if event.run != events[0].run:
             raise TraceError(f"Event {expected} belongs to another run.")
     closing = [event for event in events if isinstance(event, (End, Error))]

@@ -67,6 +67,40 @@ def test_bad_input_is_one_sentence_and_exit_2(arguments, sentence, capsys):
     assert captured.err.strip().splitlines()[-1].startswith("kvrescue: ")
 
 
+def test_a_refused_run_leaves_an_older_trace_alone(folder, tmp_path):
+    trace = tmp_path / "t.ndjson"
+    trace.write_text("older\n")
+    assert main(["run", "p", "--base", "/no/such/folder", "--trace", str(trace)]) == 2
+    assert trace.read_text() == "older\n"
+    assert run("run", "p", "--base", folder, "--json", "--trace", str(trace), *TINY).returncode == 0
+    assert read_trace(trace)[0].type == "header"
+
+
+def test_text_settings_may_look_like_numbers(folder):
+    done = run("run", "p", "--base", folder, "--json", "--set", "delimiter=5", *TINY)
+    assert done.returncode == 0 and json.loads(done.stdout.splitlines()[0])["config"]["delimiter"] == "5"
+
+
+def test_broken_bytes_on_standard_input():
+    command = [sys.executable, "-m", "kvrescue", "run", "-"]
+    done = subprocess.run(command, input=b"a\xff b", capture_output=True, env={**os.environ, "PYTHONIOENCODING": "utf-8:strict"})
+    assert done.returncode == 2 and b"broken character" in done.stderr and b"Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_disk_is_one_sentence(folder):
+    done = run("run", "p", "--base", folder, "--trace", "/dev/full", *TINY)
+    assert done.returncode == 1 and "No space left" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_control_c_while_loading_is_quiet(monkeypatch, capsys):
+    def interrupted(*_args, **_kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kvrescue.models.load.load_pair", interrupted)
+    assert main(["run", "p"]) == 130 and capsys.readouterr().out == ""
+
+
 def test_control_c_ends_with_a_complete_trace(tmp_path):
     folder = str(saved(tmp_path / "endless", ends=False))
     arguments = [

@@ -36,7 +36,7 @@ def check_config(path: str, field: str, name: str) -> Any:
     """The model's config, if the engine can drive it."""
     try:
         config = AutoConfig.from_pretrained(path, trust_remote_code=False)
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:  # a config of wrong types raises whatever its validator raises
         raise ConfigError(field, _unreadable(path, field, name, error)) from None
     if config.model_type not in SUPPORTED:
         raise ConfigError(

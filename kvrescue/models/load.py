@@ -112,11 +112,22 @@ def load_model(path: str, field: str, device: str | None = None, *, shown: str |
     where = device or ("cuda" if torch.cuda.is_available() else "cpu")
     dtype = torch.float32 if where == "cpu" else torch.bfloat16
     try:
-        model: Any = AutoModelForCausalLM.from_pretrained(
-            path, config=config, dtype=dtype, use_safetensors=True, trust_remote_code=False, attn_implementation=attention.NAME
+        read: Any = AutoModelForCausalLM.from_pretrained(
+            path,
+            config=config,
+            dtype=dtype,
+            use_safetensors=True,
+            trust_remote_code=False,
+            attn_implementation=attention.NAME,
+            output_loading_info=True,
         )
     except Exception as error:  # a damaged file raises whatever its reader raises
         raise ConfigError(field, f"The weights of {name} could not be read: {_first_line(error)}") from None
+    model, report = read
+    if report["missing_keys"]:
+        # transformers would fill them with random numbers and only log it.
+        example = min(report["missing_keys"])
+        raise ConfigError(field, f"The weights of {name} are incomplete: {len(report['missing_keys'])} tensors are missing, such as {example}.")
     return wrap(model.to(where), tokenizer, name, note)
 
 

@@ -44,9 +44,12 @@ def ensure_smollm2(say: Callable[[str], None]) -> Path:
     if cached:
         return cached
     target = cache_folder() / "smollm2-135m-instruct"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    # Built aside and renamed, so that a killed or concurrent start never leaves half a model.
-    work = Path(tempfile.mkdtemp(prefix="smollm2-", dir=target.parent))
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # Built aside and renamed, so that a killed or concurrent start never leaves half a model.
+        work = Path(tempfile.mkdtemp(prefix="smollm2-", dir=target.parent))
+    except OSError as error:
+        raise ConfigError("models", f"The model cache cannot be written ({error.strerror}); set KVRESCUE_CACHE to another folder.") from None
     try:
         _build(work, say)
         return _publish(work / "model", target)
@@ -72,7 +75,9 @@ def _build(work: Path, say: Callable[[str], None]) -> None:
     source = {"package": PACKAGE, "file": gguf.name} if gguf else {"hub": HUB_ID}
     try:
         _convert(gguf, work / "model")
-    except OSError:
+    except OSError as error:
+        if gguf:
+            raise ConfigError("models", f"SmolLM2 was fetched but could not be converted ({error.strerror or type(error).__name__}).") from None
         raise ConfigError(
             "models", f"SmolLM2 is not cached, and neither the Python package index ({PACKAGE}) nor the model hub ({HUB_ID}) can be reached."
         ) from None

@@ -6,6 +6,7 @@ import json
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from kvrescue.config import ConfigError
@@ -126,6 +127,22 @@ def test_damaged_weights_are_told_in_one_sentence(tmp_path):
     assert "could not be read" in str(refusal(load_model, str(folder), "base", "cpu"))
 
 
+@pytest.mark.parametrize("spoil", [lambda name: None if "layers.1." in name else name, lambda name: "x." + name])
+def test_weights_that_are_not_all_there_are_refused(tmp_path, spoil):
+    """Without the check transformers makes up the missing tensors and the run goes on with random weights."""
+    folder = saved(tmp_path / "m")
+    kept = {spoil(name): tensor for name, tensor in load_file(folder / "model.safetensors").items() if spoil(name)}
+    save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
+    assert "are incomplete" in str(refusal(load_model, str(folder), "base", "cpu"))
+
+
+def test_a_config_of_wrong_types(tmp_path, no_weights):
+    folder = saved(tmp_path / "m")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "num_attention_heads": "four"}))
+    assert "cannot be understood" in str(refusal(load_model, str(folder), "base"))
+
+
 def test_hub_ids_without_a_hub(tmp_path, no_weights, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
@@ -149,6 +166,19 @@ def test_smollm2_without_any_source(tmp_path, monkeypatch):
     monkeypatch.setattr(smol, "HUB_ID", str(tmp_path / "nowhere"))
     assert "can be reached" in str(refusal(smol.ensure_smollm2, lambda text: None))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_not_called_a_missing_network(tmp_path, monkeypatch):
+    def full(_gguf, _target):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setenv("KVRESCUE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(smol, "_gguf_from_package", lambda work: work / "m.gguf")
+    monkeypatch.setattr(smol, "_convert", full)
+    assert "No space left" in str(refusal(smol.ensure_smollm2, lambda text: None))
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("KVRESCUE_CACHE", str(tmp_path / "file" / "cache"))
+    assert "cannot be written" in str(refusal(smol.ensure_smollm2, lambda text: None))
 
 
 def test_a_killed_conversion_is_done_again(tmp_path, monkeypatch):
