@@ -108,7 +108,7 @@ def _value(name: str, text: str) -> Any:
     for kind in (int, float) if field and field.annotation in (int, float) else ():
         with contextlib.suppress(ValueError):
             return kind(text)
-    return text
+    return text.replace("\\n", "\n") if name == "delimiter" else text
 
 
 def _run(args: argparse.Namespace) -> int:

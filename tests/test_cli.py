@@ -81,6 +81,11 @@ def test_text_settings_may_look_like_numbers(folder):
     assert done.returncode == 0 and json.loads(done.stdout.splitlines()[0])["config"]["delimiter"] == "5"
 
 
+def test_newlines_in_a_delimiter_can_be_typed(folder):
+    done = run("run", "p", "--base", folder, "--json", "--set", "delimiter=\\n\\n", *TINY)
+    assert json.loads(done.stdout.splitlines()[0])["config"]["delimiter"] == "\n\n"
+
+
 def test_broken_bytes_on_standard_input():
     command = [sys.executable, "-m", "kvrescue", "run", "-"]
     done = subprocess.run(command, input=b"a\xff b", capture_output=True, env={**os.environ, "PYTHONIOENCODING": "utf-8:strict"})

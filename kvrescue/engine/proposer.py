@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
+from jinja2 import TemplateError
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 from torch import Tensor
@@ -205,7 +206,12 @@ def prompt_ids(loaded: Loaded, problem: str, system_prompt: str) -> list[int]:
     turns = [{"role": "system", "content": system_prompt}] if system_prompt else []
     turns.append({"role": "user", "content": problem})
     if tokenizer.chat_template:
-        text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+        try:
+            text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+        except TemplateError:
+            # Some templates know no system turn: its text opens the user's turn then.
+            merged = [{"role": "user", "content": "\n\n".join(turn["content"] for turn in turns)}]
+            text = tokenizer.apply_chat_template(merged, tokenize=False, add_generation_prompt=True)
         return list(tokenizer.encode(text, add_special_tokens=False))
     return list(tokenizer.encode("\n\n".join(turn["content"] for turn in turns) + "\n\n"))
 

@@ -314,3 +314,12 @@ def test_first_tokens_arrive_alone():
     first = of(events.Tokens, stream)[0]
     assert [row.tokens for row in first.rows] == [1, 1, 1]
     assert all(len(list(group)) for _, group in itertools.groupby(stream, key=lambda event: event.type))
+
+
+def test_a_chat_template_without_a_system_turn_gets_it_in_the_users():
+    loaded = make_tiny("llama", extra_tokens=["<no-system>"])
+    loaded.tokenizer.chat_template = (
+        "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system role') }}{% endif %}[{{ m.content }}]{% endfor %}"
+    )
+    text = loaded.tokenizer.decode(loop.prompt_ids(loaded, "How many?", "Be brief."))
+    assert text == "[Be brief.\n\nHow many?]"
