@@ -20,8 +20,11 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=int(os.environ.get("GRADIO_SERVER_PORT", "7860")))
     parser.add_argument("--host", help="address to listen on (default 127.0.0.1)")
     args = parser.parse_args()
+    if args.models and args.models not in MODEL_SETS:
+        parser.error(f"there is no model set {args.models!r}; known: {', '.join(MODEL_SETS)}")
     backend = ModelBackend(args.models, args.base, args.helper)
-    page = build_page(backend)
+    others = [ModelBackend(name) for name in MODEL_SETS if name != backend.model_set]
+    page = build_page(backend, *others)
     backend.start()
     options = launch_options()
     if args.host:

@@ -1,4 +1,4 @@
-"""python -m benchmarks [generate|eviction|scoring|all] [--models SET | --base DIR --helper DIR] [--threads 2]"""
+"""python -m benchmarks [generate|eviction|scoring|reco|all] [--models SET | --base DIR --helper DIR] [--threads 2]"""
 
 from __future__ import annotations
 
@@ -7,23 +7,28 @@ from collections.abc import Callable
 
 import torch
 
-from benchmarks import eviction, generate, scoring
+from benchmarks import eviction, generate, reco, scoring
 from benchmarks.common import print_machine
 from kvrescue.models.load import Pair, load_pair
 
-PARTS: dict[str, Callable[[Pair], bool]] = {"generate": generate.measure, "eviction": eviction.measure, "scoring": scoring.measure}
+PARTS: dict[str, Callable[[Pair], bool]] = {
+    "generate": generate.measure,
+    "eviction": eviction.measure,
+    "scoring": scoring.measure,
+    "reco": reco.measure,
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("part", nargs="?", default="all", choices=[*PARTS, "all"])
-    parser.add_argument("--models", default=None)
+    parser.add_argument("--models", default="smollm2")
     parser.add_argument("--base", default=None)
     parser.add_argument("--helper", default=None)
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    pair = load_pair(args.models, args.base, args.helper)
+    pair = load_pair(None if args.base else args.models, args.base, args.helper)
     print_machine(pair)
     chosen = PARTS if args.part == "all" else {args.part: PARTS[args.part]}
     results = {name: measure(pair) for name, measure in chosen.items()}

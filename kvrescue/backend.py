@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kvrescue.config import ConfigError, RunConfig
 from kvrescue.events import AnyEvent
-from kvrescue.presets import DEFAULT_MODEL_SET
+from kvrescue.presets import DEFAULT_MODEL_SET, check_language
 from kvrescue.stop import Stop
 from kvrescue.ui.backend import BackendStatus
 
@@ -21,16 +21,18 @@ log = logging.getLogger(__name__)
 
 
 class ModelBackend:
-    """See :class:`kvrescue.ui.backend.Backend`. Call :meth:`start` once."""
+    """See :class:`kvrescue.ui.backend.Backend`."""
 
     def __init__(self, model_set: str | None = None, base: str | None = None, helper: str | None = None) -> None:
         self.model_set = None if base or helper else (model_set or DEFAULT_MODEL_SET)
         self._base, self._helper = base, helper
         self._pair: Pair | None = None
         self._status = BackendStatus(ready=False, text="starting")
+        self._started = threading.Lock()
 
     def start(self) -> None:
-        threading.Thread(target=self._load, name="load-models", daemon=True).start()
+        if self._started.acquire(blocking=False):  # never released: loading begins once
+            threading.Thread(target=self._load, name="load-models", daemon=True).start()
 
     def status(self) -> BackendStatus:
         return self._status
@@ -39,6 +41,9 @@ class ModelBackend:
         if self._pair is None:
             return None
         return len(self._pair.base.tokenizer.encode(problem, add_special_tokens=False))
+
+    def check(self, problem: str) -> None:
+        check_language(self.model_set, problem)
 
     def run(self, problem: str, config: RunConfig, stop: Stop) -> Iterator[AnyEvent]:
         if self._pair is None:

@@ -1,4 +1,4 @@
-"""python -m kvrescue run | doctor"""
+"""python -m kvrescue run | doctor | lab | train-estimator"""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import re
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, TextIO
 
 from rich.console import Console
@@ -18,10 +19,13 @@ from rich.text import Text
 from kvrescue import __version__, presets
 from kvrescue.config import METHODS, POLICIES, SCORERS, ConfigError, RunConfig, allowed, check_problem, make_config
 from kvrescue.events import AnyEvent, End, Error, to_line
+from kvrescue.lab import commands as lab_commands
+from kvrescue.lab.story import held_out
 from kvrescue.stop import Stop
 from kvrescue.trace import recorded
 
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
+_ESTIMATOR_SEED = 9_000
 _STYLES = {"base": "bold blue", "helper": "bold dark_orange3"}
 _MARKS = {"base": "■ base", "helper": "● helper"}
 
@@ -69,6 +73,14 @@ def _parser() -> argparse.ArgumentParser:
     doctor = commands.add_parser("doctor", help="what this machine can run")
     doctor.add_argument("--json", action="store_true")
     doctor.set_defaults(command=_doctor)
+    lab_commands.add(commands)
+    estimator = commands.add_parser("train-estimator", help="distil a scorer into the light estimator that ReCo may use")
+    _model_options(estimator)
+    estimator.add_argument("--teacher", default="prm", help=f"{', '.join(SCORERS[:-1])} (default prm)")
+    estimator.add_argument("--data", metavar="FILE", help="JSONL with a 'problem' on each line (default: fresh stories of the lab)")
+    estimator.add_argument("--problems", metavar="N", default="200", help="at most so many problems (default 200)")
+    estimator.add_argument("--out", metavar="DIR", required=True, help="where the estimator goes; give it to --estimator")
+    estimator.set_defaults(command=_train_estimator)
     return parser
 
 
@@ -76,6 +88,7 @@ def _model_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--models", metavar="SET", help=f"model set: {', '.join(presets.MODEL_SETS)} (default {presets.DEFAULT_MODEL_SET})")
     parser.add_argument("--base", metavar="MODEL", help="your own base: a local folder or a hub id")
     parser.add_argument("--helper", metavar="MODEL", help="your own helper (default: the base)")
+    parser.add_argument("--estimator", metavar="DIR", help="an estimator made by train-estimator for these models")
 
 
 class _ListSettings(argparse.Action):
@@ -120,7 +133,7 @@ def _run(args: argparse.Namespace) -> int:
         from kvrescue.engine.run import run
         from kvrescue.models.load import load_pair
 
-        pair = load_pair(args.models, args.base, args.helper, progress=lambda text: print(f"kvrescue: {text}", file=sys.stderr))
+        pair = load_pair(args.models, args.base, args.helper, args.estimator, progress=lambda text: print(f"kvrescue: {text}", file=sys.stderr))
         stop = Stop()
         events = run(problem, config, pair, stop)
         if file:
@@ -234,6 +247,24 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 def _printable(text: str) -> str:
     """Model text without control characters: it must not drive the terminal."""
     return _CONTROL.sub("\ufffd", text)
+
+
+def _train_estimator(args: argparse.Namespace) -> int:
+    if args.teacher not in SCORERS[:-1]:
+        raise ConfigError("teacher", f"teacher is {args.teacher!r}; allowed: {', '.join(SCORERS[:-1])}.")
+    most = int(args.problems) if args.problems.isdigit() else 0
+    if not 4 <= most <= 100_000:
+        raise ConfigError("problems", f"problems is {args.problems!r}; allowed: a whole number from 4 to 100,000.")
+    from kvrescue.models.load import load_pair
+    from kvrescue.reco import distil
+
+    def say(text: str) -> None:
+        print(f"kvrescue: {text}", file=sys.stderr)
+
+    problems = distil.read_problems(args.data)[:most] if args.data else [held_out(_ESTIMATOR_SEED, index).text for index in range(most)]
+    pair = load_pair(args.models, args.base, args.helper, progress=say)
+    print(json.dumps(distil.train(pair, args.teacher, problems, Path(args.out), say)))
+    return 0
 
 
 def _doctor(args: argparse.Namespace) -> int:

@@ -11,19 +11,26 @@ from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-Method = Literal["full", "evicted", "evicted-stepwise", "helper", "kv-rescue"]
+Method = Literal["full", "evicted", "evicted-stepwise", "helper", "kv-rescue", "reco-uniform", "reco", "reco+rescue"]
 PolicyName = Literal["snapkv", "snapkv-decode", "rkv", "streaming-llm", "h2o", "tova", "keydiff", "knorm"]
-ScorerName = Literal["likelihood", "rule", "none"]
+ScorerName = Literal["prm", "estimator", "likelihood", "rule", "checker", "none"]
 Source = Literal["base", "helper"]
 
 METHODS: tuple[str, ...] = get_args(Method)
 POLICIES: tuple[str, ...] = get_args(PolicyName)
 SCORERS: tuple[str, ...] = get_args(ScorerName)
-SINGLE_CHAIN_METHODS = ("full", "evicted", "helper")
+SINGLE_CHAIN_METHODS = ("full", "evicted", "helper", "reco-uniform", "reco")
 """Methods that write one candidate a step, so that nothing is chosen and `n` has no meaning."""
+JUDGED_METHODS = ("evicted-stepwise", "kv-rescue", "reco", "reco+rescue")
+"""Methods that need a reward for every step."""
 EVICTING_METHODS = ("evicted", "evicted-stepwise", "kv-rescue")
+"""Methods whose base keeps at most ``budget`` tokens after a compaction."""
+RECO_METHODS = ("reco-uniform", "reco", "reco+rescue")
+"""Methods whose base keeps a share of its tokens that is decided after a step."""
 
 MAX_PROBLEM_CHARS = 8_000
+MOST_WORDS_CHARS = 500
+CLOSING_PROMPT = "Okay, I think I have finished thinking.\n</think>\n\n**Final Answer**\n\\boxed{"
 DEFAULT_SYSTEM_PROMPT = "Please reason step by step, and put your final answer within \\boxed{}."
 
 
@@ -85,12 +92,12 @@ class RunConfig(BaseModel):
     # Who judges.
     scorer: ScorerName = _note(
         "likelihood",
-        "Process reward: who scores a step",
-        assumption="the paper's PRM is not named; these scorers are stand-ins for a trained one",
+        "Process reward: who scores a step. prm needs a model set that brings one, checker a story of the lab",
+        assumption="the paper's PRM is not named; likelihood and rule are stand-ins for a trained one",
     )
     scorer_model: Source = _note("helper", "Whose weights the likelihood scorer reads with (always full context)")
     # When a base candidate is given up.
-    early_exit: bool = _note(True, "Abort base candidates that degenerate")
+    early_exit: bool = _note(True, "Abort base candidates that degenerate; a method with a single chain only flags them")
     tau_ent: float = _note(
         2.5,
         "Abort above this moving average of token entropy, in nats",
@@ -102,6 +109,29 @@ class RunConfig(BaseModel):
     tau_cmp: float = _note(0.30, "Abort below this gzip size / original size", gt=0, le=2, assumption="not stated in the paper; per model, calibrate")
     cmp_window: int = _note(256, "Bytes in the gzip window", ge=32, le=8_192, assumption="not stated in the paper")
     cmp_stride: int = _note(16, "Tokens between two gzip checks", ge=1, le=512, assumption="not stated in the paper")
+    # ReCo: what the reward of a step decides.
+    retention_ratio: float = _note(0.25, "ReCo lambda: share of the tokens that is kept", gt=0, le=1)
+    delta: float = _note(0.10, "ReCo delta: how far the reward may move that share; 0 holds it", ge=0, le=0.99)
+    reco_every: int = _note(
+        128, "ReCo S: tokens that must be added between two decisions about memory", ge=1, le=8_192, assumption="S is not stated in the paper"
+    )
+    ratio_of: Literal["logical", "resident"] = _note(
+        "logical", "ReCo: the share is of all tokens seen, or of those still held", assumption="what the ratio is of is not stated; both are offered"
+    )
+    tau_l: float = _note(0.4, "ReCo: rewards up to this are low; reflection is left alone", ge=0, le=1)
+    tau_h: float = _note(0.8, "ReCo: rewards from this on are high; reflection is suppressed most", ge=0, le=1)
+    beta: float = _note(4.0, "ReCo beta: logits taken from reflection words after a high reward; 0 for none", ge=0, le=50, assumption="not stated")
+    reflection_words: str = _note(
+        "Wait, Hmm, Alternatively", "ReCo: words that are suppressed, with commas; every spelling that is one token", max_length=MOST_WORDS_CHARS
+    )
+    tau_p: float = _note(1.1, "ReCo: highest perplexity of an answer that may end the chain early; 0 never asks", ge=0, le=100)
+    max_probes: int = _note(10, "ReCo: most questions for an early answer", ge=0, le=1_000, assumption="not stated; another method's cap")
+    closing_prompt: str = _note(
+        CLOSING_PROMPT,
+        "ReCo: text that asks for the answer, up to its opening brace; </think> is left out when no think block is open",
+        max_length=MOST_WORDS_CHARS,
+        assumption="its second half is not stated",
+    )
     system_prompt: str = _note(DEFAULT_SYSTEM_PROMPT, "System turn of the chat template; empty for none", max_length=2_000)
 
     @model_validator(mode="after")
@@ -116,9 +146,24 @@ class RunConfig(BaseModel):
             if self.policy in ("keydiff", "knorm") and self.budget <= self.window + self.protect_sink:
                 least = self.window + self.protect_sink
                 raise _Misfit("budget", f"budget is {self.budget}; it must be larger than window + protect_sink ({least} tokens)")
-        if self.scorer == "none" and self.method not in SINGLE_CHAIN_METHODS:
-            raise _Misfit("scorer", f"scorer is 'none'; method {self.method!r} chooses between candidates and needs one of 'likelihood', 'rule'")
+        if self.scorer == "none" and self.method in JUDGED_METHODS:
+            raise _Misfit("scorer", f"scorer is 'none'; method {self.method!r} lives on rewards and needs one of {_list(SCORERS[:-1])}")
+        self._reco_fits()
         return self
+
+    def _reco_fits(self) -> None:
+        if self.method not in RECO_METHODS:
+            return
+        if self.tau_l > self.tau_h:
+            raise _Misfit("tau_l", f"tau_l is {self.tau_l:g}; it must not be above tau_h ({self.tau_h:g})")
+        if self.retention_ratio - self.delta <= 0:
+            raise _Misfit("delta", f"delta is {self.delta:g}; it must be smaller than retention_ratio ({self.retention_ratio:g})")
+        if self.reco_every < self.window:
+            raise _Misfit("reco_every", f"reco_every is {self.reco_every}; it must be at least the window ({self.window} tokens)")
+        if 0 < self.tau_p < 1:
+            raise _Misfit("tau_p", f"tau_p is {self.tau_p:g}; a perplexity is at least 1, and 0 switches early exit off")
+        if not self.closing_prompt.rstrip().endswith("\\boxed{"):
+            raise _Misfit("closing_prompt", "closing_prompt must end with \\boxed{ so that the answer follows")
 
     @property
     def candidates(self) -> int:
@@ -151,6 +196,10 @@ def _plain_error(error: ValidationError) -> ConfigError:
     if first["type"] == "extra_forbidden":
         return ConfigError(field, f"There is no setting called {field!r}.")
     return ConfigError(field, _sentence(f"{field} is {_short(first['input'])}; allowed: {allowed(field)}"))
+
+
+def _list(names: tuple[str, ...]) -> str:
+    return ", ".join(repr(name) for name in names)
 
 
 def _short(value: Any) -> str:

@@ -13,11 +13,11 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from kvrescue.config import Source
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 GuardName = Literal["entropy", "gzip"]
-Finish = Literal["delimiter", "eos", "length", "aborted", "stopped"]
-EndReason = Literal["answer", "eos", "max_tokens", "max_steps", "stopped", "deadline", "no_candidate"]
+Finish = Literal["delimiter", "eos", "length", "probe", "aborted", "stopped"]
+EndReason = Literal["answer", "early_exit", "eos", "max_tokens", "max_steps", "stopped", "deadline", "no_candidate"]
 
 
 class Event(BaseModel):
@@ -57,6 +57,8 @@ class Header(Event):
     """Base and helper are the same weights: only their memory differs."""
     scorer: str
     """Who judges, in words: ``"likelihood under helper (full context)"``."""
+    reflection: dict[int, str] = {}
+    """Base tokens that are suppressed after good steps: id -> text (ReCo)."""
     commit_by: Literal["ids", "text"] = "ids"
     """How steps travel between models: token ids (vocabularies agree) or text, tokenised again."""
     assumptions: list[dict[str, Any]] = []
@@ -86,6 +88,10 @@ class Status(Event):
 class StepBegin(Event):
     type: Literal["step_begin"] = "step_begin"
     step: int = Field(ge=0)
+    penalty: float = 0.0
+    """Logits taken from reflection words while this step is written (ReCo)."""
+    band: Literal["low", "middle", "high"] | None = None
+    """Of the reward of the step before, which set the penalty."""
 
 
 class TokenRow(BaseModel):
@@ -100,6 +106,8 @@ class TokenRow(BaseModel):
     """Entropy of each new token in nats, three significant digits."""
     gzip: list[tuple[int, float]] = []
     """(tokens so far, gzip ratio) for each check in this batch; none before the window is full."""
+    suppressed: list[tuple[int, str, str]] = []
+    """(tokens so far, what would have been written, what was) where the penalty on reflection words changed the token (ReCo)."""
 
 
 class Tokens(Event):
@@ -169,7 +177,7 @@ class Evict(Event):
     type: Literal["evict"] = "evict"
     step: int | None
     """None while the prompt is read."""
-    during: Literal["prefill", "propose", "commit"]
+    during: Literal["prefill", "propose", "commit", "control"]
     policy: str
     rows: int
     """Candidates in the batch (each row was compacted by itself)."""
@@ -204,13 +212,46 @@ class Kv(Event):
     resident: int
     peak: int
     budget: int | None
-    """None: nothing is evicted."""
+    """None: nothing is evicted, or ReCo decides how much is."""
     bytes: int
     """Bytes of the resident keys and values, from tensor sizes."""
     retention: float
     """resident / seen."""
     map: str
     """Run-length string over positions 0..seen-1: share of (layer, KV head) slots that still hold the token (see rle.py)."""
+
+
+class Retain(Event):
+    """ReCo's decision about memory after a step, carried out before the next one."""
+
+    type: Literal["retain"] = "retain"
+    step: int
+    asked: float
+    """The share that is to be kept, lambda_i."""
+    length: int
+    """What it is a share of, in tokens."""
+    target: int
+    before: int
+    """Resident tokens before and after; equal when no more than ``target`` were resident."""
+    after: int
+    reason: Literal["reward", "flat", "uniform"]
+
+
+class Probe(Event):
+    """ReCo asked for the answer. Accepted: closing prompt and answer became a step, and the run ends. Rejected: nothing changed."""
+
+    type: Literal["probe"] = "probe"
+    step: int
+    """After this step."""
+    text: str
+    """Closing prompt and what the model answered."""
+    answer: str | None
+    perplexity: float | None
+    threshold: float
+    accepted: bool
+    tokens: int
+    """That the model wrote; those of the closing prompt are not among them."""
+    seconds: float
 
 
 class Answer(Event):
@@ -246,6 +287,12 @@ class _Closing(Event):
     propose_seconds: float = 0.0
     score_seconds: float = 0.0
     evict_seconds: float = 0.0
+    probes: int = 0
+    probe_tokens: int = 0
+    """Written by rejected probes; not among the generated."""
+    probe_seconds: float = 0.0
+    suppressed: int = 0
+    """Tokens that the penalty on reflection words changed."""
 
 
 class End(_Closing):
@@ -261,7 +308,9 @@ class Error(_Closing):
     message: str
 
 
-AnyEvent = Header | Prompt | Status | StepBegin | Tokens | Abort | Flag | Candidate | Scores | Evict | Commit | Kv | Answer | End | Error
+AnyEvent = (
+    Header | Prompt | Status | StepBegin | Tokens | Abort | Flag | Candidate | Scores | Evict | Commit | Kv | Retain | Probe | Answer | End | Error
+)
 _ADAPTER: TypeAdapter[AnyEvent] = TypeAdapter(Annotated[AnyEvent, Field(discriminator="type")])
 
 

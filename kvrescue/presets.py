@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from kvrescue.config import RunConfig, make_config
+from kvrescue.config import ConfigError, RunConfig, make_config
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,35 @@ class ModelSet:
 
 
 MODEL_SETS: dict[str, ModelSet] = {
+    "lab": ModelSet(
+        title="Lab (bundled)",
+        note="Trained from nothing on short stories; they know no other words.",
+        parameters=475_000,
+        settings={
+            "scorer": "prm",
+            "n": 4,
+            "budget": 64,
+            "buffer": 16,
+            "window": 24,
+            "temperature": 0.6,
+            "top_p": 1.0,
+            "greedy_first": True,
+            "max_step_tokens": 40,
+            # Calibrated on 60 full-KV runs: beyond every window of theirs (largest 0.64 nats, smallest ratio 0.86).
+            "tau_ent": 0.65,
+            "ent_window": 6,
+            "tau_cmp": 0.8,
+            "cmp_window": 64,
+            "cmp_stride": 4,
+            "max_tokens": 400,
+            "deadline_s": 120.0,
+            "system_prompt": "",
+            "retention_ratio": 0.8,
+            "reco_every": 48,
+            "beta": 8.0,
+            "closing_prompt": "Time is up. The answer is \\boxed{",
+        },
+    ),
     "smollm2": ModelSet(
         title="SmolLM2-135M-Instruct",
         note="Base and helper are the same weights: only their memory differs.",
@@ -31,6 +60,22 @@ MODEL_SETS: dict[str, ModelSet] = {
 }
 DEFAULT_MODEL_SET = "smollm2"
 OWN_MODELS = ModelSet(title="Your own models", note="", parameters=0, settings={"n": 2, "max_tokens": 512})
+
+
+def check_language(model_set: str | None, problem: str) -> None:
+    """ConfigError with field ``problem`` when a model set knows only some words and these are others."""
+    if model_set != "lab":
+        return
+    from kvrescue.lab.language import foreign_words
+
+    unknown = foreign_words(problem)
+    if unknown:
+        shown = ", ".join(unknown[:6]) + (" ..." if len(unknown) > 6 else "")
+        raise ConfigError(
+            "problem",
+            f"The lab's tiny models know only the words of their stories and numbers from 0 to 99, not: {shown}. "
+            "Take a new problem of theirs, or switch the models to SmolLM2 for text of your own.",
+        )
 
 
 def default_settings(model_set: str | None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TextIO
@@ -35,6 +36,7 @@ def read_trace(path: str | Path) -> list[AnyEvent]:
 
 
 def parse_trace(data: bytes) -> list[AnyEvent]:
+    _check_version(data)
     events = []
     for number, line in enumerate(data.splitlines(), start=1):
         if not line.strip():
@@ -49,12 +51,20 @@ def parse_trace(data: bytes) -> list[AnyEvent]:
     return events
 
 
+def _check_version(data: bytes) -> None:
+    """A trace of a newer program is named as such, before its unknown fields are."""
+    try:
+        version = json.loads(data.split(b"\n", 1)[0]).get("schema_version", 0)
+    except (ValueError, AttributeError):
+        return  # told below, with its line
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise TraceError(f"The trace has schema version {version}; this program reads up to {SCHEMA_VERSION}.")
+
+
 def check(events: list[AnyEvent]) -> None:
     """Header first, one closing event last, seq without gaps, one run, token counts that add up."""
     if not events or not isinstance(events[0], Header):
         raise TraceError("The trace does not begin with a header.")
-    if events[0].schema_version > SCHEMA_VERSION:
-        raise TraceError(f"The trace has schema version {events[0].schema_version}; this program reads up to {SCHEMA_VERSION}.")
     for expected, event in enumerate(events):
         if event.seq != expected:
             raise TraceError(f"The trace has a gap: event {expected} is missing.")

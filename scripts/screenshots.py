@@ -16,6 +16,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from kvrescue.backend import ModelBackend
+from kvrescue.presets import MODEL_SETS
 from kvrescue.ui.page import build_page, launch_options
 
 SECONDS = 300
@@ -27,7 +28,7 @@ def main() -> None:
     out = parser.parse_args().out
     out.mkdir(parents=True, exist_ok=True)
     backend = ModelBackend()
-    page = build_page(backend)
+    page = build_page(backend, *(ModelBackend(name) for name in MODEL_SETS if name != backend.model_set))
     backend.start()
     _, url, _ = page.launch(prevent_thread_lock=True, quiet=True, **launch_options())
     while not backend.status().ready:
@@ -46,9 +47,8 @@ def run_once(browser: Browser, url: str, out: Path) -> None:
     page.goto(f"{url}?__theme=light")
     page.wait_for_selector(".kvr-header")
     page.click("#kvr-run")
-    page.wait_for_selector(".kvr-card >> nth=1", timeout=1000 * SECONDS)
+    page.wait_for_selector(".kvr-card >> nth=3", timeout=1000 * SECONDS)
     page.wait_for_selector(".kvr-lane", timeout=1000 * SECONDS)
-    page.wait_for_timeout(5000)
     photograph(page, out / "page-live.png")
     page.wait_for_selector(".kvr-end:not([hidden])", timeout=1000 * SECONDS)
     page.click(".kvr-expand >> nth=0")

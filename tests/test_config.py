@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from kvrescue.config import MAX_PROBLEM_CHARS, ConfigError, RunConfig, allowed, assumptions, check_problem, make_config
+from kvrescue.config import MAX_PROBLEM_CHARS, METHODS, ConfigError, RunConfig, allowed, assumptions, check_problem, make_config
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from kvrescue.config import MAX_PROBLEM_CHARS, ConfigError, RunConfig, allowed, 
         ({"tau_ent": math.nan}, "tau_ent", "tau_ent is nan; allowed: a number above 0 to 20."),
         ({"tau_ent": math.inf}, "tau_ent", "tau_ent is inf; allowed: a number above 0 to 20."),
         ({"policy": "zip"}, "policy", "policy is 'zip'; allowed: snapkv, snapkv-decode, rkv, streaming-llm, h2o, tova, keydiff, knorm."),
-        ({"method": "magic"}, "method", "method is 'magic'; allowed: full, evicted, evicted-stepwise, helper, kv-rescue."),
+        ({"method": "magic"}, "method", f"method is 'magic'; allowed: {', '.join(METHODS)}."),
         ({"budget": 8}, "budget", "budget is 8; it must be larger than the window (8 tokens)."),
         (
             {"policy": "streaming-llm", "budget": 10, "window": 1, "sinks": 12},
@@ -27,7 +27,11 @@ from kvrescue.config import MAX_PROBLEM_CHARS, ConfigError, RunConfig, allowed, 
         ),
         ({"policy": "knorm", "budget": 12, "protect_sink": 4}, "budget", "budget is 12; it must be larger than window + protect_sink (12 tokens)."),
         ({"kernel": 4}, "kernel", "kernel is 4; it must be odd, such as 5 or 7."),
-        ({"scorer": "none"}, "scorer", "scorer is 'none'; method 'kv-rescue' chooses between candidates and needs one of 'likelihood', 'rule'."),
+        (
+            {"scorer": "none"},
+            "scorer",
+            "scorer is 'none'; method 'kv-rescue' lives on rewards and needs one of 'prm', 'estimator', 'likelihood', 'rule', 'checker'.",
+        ),
         ({"no_such": 1}, "no_such", "There is no setting called 'no_such'."),
         ({"delimiter": ""}, "delimiter", "delimiter is ''; allowed: text of 1 to 16 characters."),
         ({"early_exit": "perhaps"}, "early_exit", "early_exit is 'perhaps'; allowed: true or false."),

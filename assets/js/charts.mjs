@@ -76,7 +76,9 @@ export function createCharts({ loadPlotly, onHover, onSelect, t }) {
     view.colors ??= palette(root);
     const steps = view.state?.steps.length ?? 0;
     const narrow = root.clientWidth < 520;
-    const shown = { ...view, steps, narrow, range: view.zoom ?? [0, endOf(view)] };
+    const config = view.state?.header?.config;
+    const bands = String(config?.method).startsWith("reco") && config.method !== "reco-uniform" ? [Number(config.tau_l), Number(config.tau_h)] : null;
+    const shown = { ...view, steps, narrow, bands, range: view.zoom ?? [0, endOf(view)] };
     const { traces, layout, empty } = figure(one.kind, data?.[one.kind] ?? null, shown, t);
     one.shapes = layout.shapes ?? [];
     layout.shapes = [...one.shapes, ...cross()];

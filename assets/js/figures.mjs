@@ -2,7 +2,7 @@
 // Plotly reads markup in them, so model text must never get here.
 
 /** @typedef {{base: string, helper: string, alert: string, ink: string, muted: string, grid: string, panel: string}} Palette */
-/** @typedef {{axis: "step"|"token", range: [number, number], revision: number, steps: number, narrow: boolean, thresholds: object, colors: Palette}} View */
+/** @typedef {{axis: "step"|"token", range: [number, number], revision: number, steps: number, narrow: boolean, bands: [number, number]|null, thresholds: object, colors: Palette}} View */
 
 export const KINDS = ["reward", "retention", "entropy", "gzip"];
 const SYMBOLS = { base: "square", helper: "circle", aborted: "x" };
@@ -87,13 +87,14 @@ const BUILD = {
         // Below its own marks in hover only: the marks say who wrote the step.
         scatter(committed, { ...thick(view.colors), mode: "lines", hoverinfo: "skip", hovertemplate: undefined }),
       ].reverse(),
-      layout: { yaxis: { ...yaxis(view, [-0.1, 1.05]), tickvals: [0, 0.5, 1] } },
+      layout: { yaxis: { ...yaxis(view, [-0.1, 1.05]), tickvals: [0, 0.5, 1] }, shapes: bandShapes(view) },
       empty: base.length + helper.length + aborted.length ? null : t("charts.empty.reward"),
     };
   },
 
   retention(data, view, t) {
-    const points = data ?? [];
+    const points = data?.held ?? [];
+    const asked = data?.asked ?? [];
     const held = points.map((point) => ({ ...point, y: point.held }));
     const most = Math.max(1, ...held.map((point) => point.y));
     const { colors } = view;
@@ -101,6 +102,7 @@ const BUILD = {
       traces: [
         scatter(held, { mode: "lines", yaxis: "y2", line: { color: colors.muted, width: 1.5, dash: "dot", shape: "hv" }, hoverinfo: "skip", hovertemplate: undefined }),
         scatter(points, { ...thick(colors), line: { color: colors.ink, width: 2, shape: "hv" }, hovertemplate: "%{text}<br><b>%{y:.1%}</b><extra></extra>" }),
+        scatter(asked, { mode: "markers", marker: { symbol: "diamond-open", color: colors.base, size: 9, line: { width: 2 } }, hovertemplate: "%{text}<br><b>%{y:.1%}</b><extra></extra>" }),
       ],
       layout: {
         yaxis: { ...yaxis(view, [0, 1.05]), tickvals: [0, 0.5, 1] },
@@ -132,6 +134,13 @@ function guarded(data, view, t, tau, words, yanchor) {
     layout: { yaxis: { ...yaxis(view, [0, highest * 1.1]), nticks: 4 }, shapes: [thresholdLine(tau, colors)], annotations: [thresholdLabel(tau, words, colors, yanchor)] },
     empty: base.length + helper.length + committed.length + aborted.length ? null : t("charts.empty.judged"),
   };
+}
+
+// Low rewards up to tau_l, high ones from tau_h on: where ReCo lets reflection be, and where it suppresses it.
+function bandShapes({ bands, colors }) {
+  if (!bands) return [];
+  const area = (y0, y1, color) => ({ type: "rect", xref: "paper", yref: "y", x0: 0, x1: 1, y0, y1, layer: "below", line: { width: 0 }, fillcolor: color, opacity: 0.12 });
+  return [area(-0.1, bands[0], colors.alert), area(bands[1], 1.05, colors.base)];
 }
 
 const thresholdLine = (tau, colors) => ({

@@ -94,7 +94,7 @@ function className(level, isNumber) {
 }
 
 function lostSentence(kv, pieces, t) {
-  if (!kv || kv.budget === null) return "";
+  if (!kv || kv.resident >= kv.seen) return "";
   const gone = forgottenNumbers(pieces, levelsOf(kv));
   if (!gone.length) return "";
   const listed = gone.slice(0, MOST_NUMBERS).join(", ");
@@ -104,8 +104,9 @@ function lostSentence(kv, pieces, t) {
 function captionOf(kv, state, t) {
   if (!state.header) return t("memory.none");
   if (!kv) return t(state.header.config.method === "helper" ? "memory.nobase" : "memory.reading");
-  if (kv.budget === null) return t("memory.full");
+  if (kv.budget === null && kv.resident >= kv.seen) return t("memory.full");
   const values = { step: kv.step + 1, resident: kv.resident, seen: kv.seen, share: t.percent(kv.retention), budget: kv.budget };
+  if (kv.budget === null) return t("memory.share", values);
   return t(kv.step < 0 ? "memory.prompt" : "memory.step", values);
 }
 

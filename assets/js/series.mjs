@@ -63,7 +63,7 @@ export function series(state, axis, t) {
       addTrip(candidate, { entropy, gzip }, (position) => point(axis === "token" ? begin + position : at[index]));
     }
   });
-  return { reward: thin(reward), retention: retention(state, at, t), entropy: thin(entropy, axis), gzip: thin(gzip, axis) };
+  return { reward: thin(reward), retention: { held: retention(state, at, t), asked: asked(state, at, t) }, entropy: thin(entropy, axis), gzip: thin(gzip, axis) };
 }
 
 function pointOf(candidate, won, index, t) {
@@ -111,6 +111,12 @@ function retention(state, at, t) {
     return { x: kv.step < 0 ? 0 : (at[kv.step] ?? 0), y: kv.retention, held: kv.resident, step: kv.step, text: words };
   });
   return bucket(points);
+}
+
+/** What ReCo asked to keep, where it decided. */
+function asked(state, at, t) {
+  const decided = state.steps.filter((step) => step.retain);
+  return bucket(decided.map(({ index, retain }) => ({ x: at[index], y: retain.asked, step: index, text: t("charts.point.asked", { step: index + 1, target: retain.target }) })));
 }
 
 const last = (list) => list[list.length - 1];

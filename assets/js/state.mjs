@@ -18,12 +18,17 @@
  * @property {number|null|undefined} score undefined until judged, null when the judge gave nothing
  * @property {["base"|"helper", number]|null} duplicateOf
  * @property {boolean} empty
+ * @property {[number, string, string][]} suppressed (token number, would have been, was)
  */
-/** @typedef {{index: number, candidates: Map<string, Candidate>, commit: object|null, scorer: string|null, evictions: object[]}} Step */
+/**
+ * @typedef {{index: number, candidates: Map<string, Candidate>, commit: object|null, scorer: string|null, evictions: object[], penalty: number,
+ *   band: string|null, retain: object|null, probes: object[]}} Step what ReCo decided after the step is kept with it
+ */
 
 const MOST_STEPS = 4096;
 const MOST_CANDIDATES = 256;
 const DEFAULT_WINDOW = 16;
+const BANDS = ["low", "middle", "high"];
 
 export function newState() {
   return {
@@ -40,7 +45,7 @@ export function newState() {
   };
 }
 
-const newStep = (index) => ({ index, candidates: new Map(), commit: null, scorer: null, evictions: [] });
+const newStep = (index) => ({ index, candidates: new Map(), commit: null, scorer: null, evictions: [], penalty: 0, band: null, retain: null, probes: [] });
 const key = (source, cand) => `${source}/${cand}`;
 const number = (value, otherwise = 0) => (Number.isFinite(value) ? value : otherwise);
 
@@ -65,7 +70,7 @@ function candidateOf(state, step, source, cand) {
   if (!candidates.has(id)) {
     candidates.set(id, {
       source, cand, text: "", tokens: 0, ent: [], average: [], gzip: [], entMax: null, gzipMin: null, marks: [[0, 0]],
-      finish: null, abort: null, flags: [], score: undefined, duplicateOf: null, empty: false,
+      finish: null, abort: null, flags: [], score: undefined, duplicateOf: null, empty: false, suppressed: [],
     });
   }
   return candidates.get(id);
@@ -97,6 +102,7 @@ function addRow(state, { step, source }, row) {
   const window = number(state.header?.config.ent_window, DEFAULT_WINDOW);
   for (const value of row.ent) pushEntropy(candidate, value, window);
   for (const check of row.gzip ?? []) pushGzip(candidate, check);
+  for (const [at, before, after] of row.suppressed ?? []) candidate.suppressed.push([number(at), String(before), String(after)]);
 }
 
 function verdictOf(event) {
@@ -107,7 +113,7 @@ function verdictOf(event) {
 const TOTALS = ["generated", "committed", "discarded", "aborted", "steps"];
 const CLOSING = [
   "steps", "aborted_candidates", "flagged_candidates", "evictions", "peak_resident", "peak_kv_bytes", "mean_retention",
-  "seconds", "propose_seconds", "score_seconds", "evict_seconds",
+  "seconds", "propose_seconds", "score_seconds", "evict_seconds", "probes", "suppressed",
 ];
 
 function close(state, event) {
@@ -135,7 +141,9 @@ const HANDLERS = {
     state.status = event;
   },
   step_begin(state, event) {
-    stepOf(state, event.step);
+    const step = stepOf(state, event.step);
+    step.penalty = number(event.penalty);
+    step.band = BANDS.includes(event.band) ? event.band : null;
     state.status = { phase: "propose", step: event.step };
   },
   tokens(state, event) {
@@ -173,6 +181,15 @@ const HANDLERS = {
     need(typeof event.map === "string" && Number.isFinite(event.seen) && Number.isFinite(event.resident));
     need(event.step === null || isIndex(event.step, MOST_STEPS));
     state.kvs.push({ ...event, step: event.step ?? -1, retention: number(event.retention) });
+  },
+  retain(state, event) {
+    need(["asked", "length", "target", "before", "after"].every((field) => Number.isFinite(event[field])));
+    stepOf(state, event.step).retain = event;
+  },
+  probe(state, event) {
+    const perplexity = Number.isFinite(event.perplexity) ? event.perplexity : null;
+    const answer = typeof event.answer === "string" ? event.answer : null;
+    stepOf(state, event.step).probes.push({ ...event, perplexity, answer, threshold: number(event.threshold), accepted: event.accepted === true });
   },
   answer(state, event) {
     need(isIndex(event.step, MOST_STEPS));

@@ -9,6 +9,8 @@ const MOST_CARDS = 200;
 const PAGE = 100;
 const CUT = 6000;
 const NEAR_END = 40;
+const TAIL = 3;
+/** Steps that ReCo may still add a decision to. */
 
 /**
  * @param {{onSelect: (step: number) => void, onHover: (step: number|null) => void, onJump: (step: number, guard: string) => void,
@@ -102,6 +104,7 @@ export function createSteps(options) {
     },
     update(state) {
       addNew(state);
+      for (const step of state.steps.slice(-TAIL)) if (cards[step.index]) noteControl(cards[step.index], step, t);
       const card = state.answer && cards[state.answer.step];
       if (card && answered !== state.answer) {
         answered = state.answer;
@@ -141,11 +144,55 @@ function stepCard(step, state, options) {
   const head = el("div", "kvr-card-head");
   put(head, heading(step, t, onSelect), badge(commit.source, t, commit.cand), reward(commit.score, step.scorer ?? state.header?.scorer, t));
   put(head, el("span", "kvr-muted", t("tokens", { n: commit.tokens })));
+  if (step.penalty) put(head, el("span", "kvr-muted", t("reco.penalty", { penalty: step.penalty })));
   put(card, head, ...(winnerOf(step)?.flags ?? []).map((flag) => flagNote(flag, t)));
-  put(card, longText(commit.text.trimEnd(), t, { most: CUT, className: "kvr-text" }), others(step, state, options));
+  put(card, suppressedText(step, t) ?? longText(commit.text.trimEnd(), t, { most: CUT, className: "kvr-text" }), others(step, state, options));
+  noteControl(item, step, t);
   item.addEventListener("pointerenter", (event) => event.pointerType !== "touch" && onHover(step.index));
   item.addEventListener("pointerleave", () => onHover(null));
   return put(item, card);
+}
+
+// The step's text with a mark on every token that the penalty changed; null when there is none, or tokens and text do not match.
+function suppressedText(step, t) {
+  const { pieces, text, tokens } = step.commit;
+  const marks = new Map((winnerOf(step)?.suppressed ?? []).map(([at, before]) => [at - 1, before]));
+  if (!marks.size || pieces.length !== tokens || text.length > CUT) return null;
+  const node = el("p", "kvr-text");
+  node.dir = "auto";
+  pieces.forEach((piece, index) => {
+    const words = marks.has(index) ? t("reco.suppressed", { before: JSON.stringify(marks.get(index)) }) : "";
+    const part = el(words ? "mark" : "span", words ? "kvr-suppressed" : "", piece);
+    if (words) part.title = words;
+    put(node, part);
+    if (words) put(node, el("span", "kvr-sr", ` (${words}) `));
+  });
+  return node;
+}
+
+// What ReCo decided after the step: it comes after the card was made.
+function noteControl(item, step, t) {
+  const wanted = controlNotes(step, t);
+  let box = item.querySelector(".kvr-control");
+  if (!wanted.length || box?.childElementCount === wanted.length) return;
+  if (!box) {
+    box = el("div", "kvr-control");
+    put(item.querySelector("article") ?? item, box);
+  }
+  box.replaceChildren(...wanted.map(([words, className]) => put(el("p", `kvr-note ${className}`), el("bdi", "", words))));
+}
+
+function controlNotes({ probes, retain }, t) {
+  const notes = probes.map(({ answer, perplexity, threshold, accepted }) => {
+    const kind = accepted ? "yes" : answer === null || perplexity === null ? "none" : "no";
+    return [t(`reco.probe.${kind}`, { answer, value: t.fixed(perplexity ?? 0, 3), threshold }), accepted ? "kvr-probe kvr-strong" : "kvr-probe"];
+  });
+  if (retain) {
+    const { asked, length, before, after, reason } = retain;
+    const why = ["reward", "flat", "uniform"].includes(reason) ? t(`reco.reason.${reason}`) : String(reason);
+    notes.push([t("reco.keep", { asked: t.percent(asked), length, before, after, reason: why }), ""]);
+  }
+  return notes;
 }
 
 // The heading says everything in words; what the eye sees beside it is the same as badge and bar.

@@ -4,7 +4,8 @@ import { badge } from "./badge.mjs";
 import { el, glyph, put, setText } from "./dom.mjs";
 
 const EVICTING = ["evicted", "evicted-stepwise", "kv-rescue"];
-const REASONS = ["answer", "eos", "max_tokens", "max_steps", "stopped", "deadline", "no_candidate"];
+const RECO = ["reco-uniform", "reco", "reco+rescue"];
+const REASONS = ["answer", "early_exit", "eos", "max_tokens", "max_steps", "stopped", "deadline", "no_candidate"];
 const PHASES = ["prefill", "propose", "score", "commit"];
 
 /** @param {{t: import("./i18n.mjs").Translator}} options */
@@ -44,6 +45,9 @@ function factsOf(header, t) {
     if (models[source]) parts.push(put(fact(), badge(source, t), el("bdi", "", String(models[source].id))));
   }
   if (EVICTING.includes(config.method)) parts.push(fact(t("header.memory", { policy: config.policy, budget: config.budget, buffer: config.buffer })));
+  if (RECO.includes(config.method)) parts.push(fact(t("header.reco", { policy: config.policy, ratio: t.percent(config.retention_ratio), every: config.reco_every })));
+  const words = Object.values(header.reflection ?? {}).map((word) => String(word).trim());
+  if (words.length) parts.push(put(fact(t("header.reflection")), el("bdi", "", [...new Set(words)].join(", "))));
   parts.push(fact(t("header.judge", { scorer: header.scorer })));
   if (header.same_weights) parts.push(fact(t("header.same")));
   if (header.commit_by === "text") parts.push(fact(t("header.text")));
@@ -107,6 +111,7 @@ function figures(closing, t) {
   rows.push(["candidates", { aborted: closing.aborted_candidates, flagged: closing.flagged_candidates }]);
   rows.push(["memory", { share: t.percent(closing.mean_retention), peak: closing.peak_resident, bytes: t.bytes(closing.peak_kv_bytes) }]);
   rows.push(["evictions", null, closing.evictions]);
+  if (closing.probes || closing.suppressed) rows.push(["reco", { probes: closing.probes, suppressed: closing.suppressed }]);
   const times = { all: closing.seconds, propose: closing.propose_seconds, score: closing.score_seconds, evict: closing.evict_seconds };
   rows.push(["time", Object.fromEntries(Object.entries(times).map(([name, value]) => [name, t.seconds(value)]))]);
   const list = el("dl", "kvr-figures");

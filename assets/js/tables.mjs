@@ -7,7 +7,7 @@ const MOST_ROWS = 500;
 /** The points of one chart in reading order. @returns {import("./series.mjs").Point[]} */
 export function rowsOf(kind, data) {
   if (!data) return [];
-  if (kind === "retention") return data;
+  if (kind === "retention") return [...data.held, ...data.asked].sort((a, b) => a.x - b.x);
   // A committed reward is also one of the marks; a trip is also on its candidate's line.
   const lists = kind === "reward" ? [data.base, data.helper, data.aborted] : [data.committed, data.base, data.helper];
   const rows = lists.flat().filter((point) => point.y !== null);

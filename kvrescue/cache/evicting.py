@@ -48,11 +48,15 @@ class EvictingCache:
     The committed cache is a snapshot: forks copy it and never write to it, so restoring means dropping the fork.
     """
 
-    def __init__(self, shape: CacheShape, policy: Policy, budget: int, buffer: int, *, longest: int | None = None, protected: int = 0) -> None:
+    def __init__(
+        self, shape: CacheShape, policy: Policy, budget: int, buffer: int, *, longest: int | None = None, protected: int = 0, on_demand: bool = False
+    ) -> None:
         """``longest``: tokens that will ever be seen, if known, so that a huge budget reserves no more storage than that.
-        ``protected``: the first so many positions (the prompt) are never evicted.
+        ``protected``: the first so many positions (the prompt) are never evicted. ``on_demand``: the owner may call
+        :meth:`retain` at any time, so the newest queries are always kept at hand.
         """
         self.shape, self.policy, self.budget, self.buffer, self.protected = shape, policy, budget, buffer, protected
+        self._on_demand = on_demand
         self.capacity = self.limit if longest is None else min(self.limit, longest)
         self._scaling = 1.0
         self.rows = 1
@@ -115,7 +119,7 @@ class EvictingCache:
     def _observe(self, ring: Tensor, query: Tensor, total: int) -> None:
         # Only the last w queries before a compaction are ever read, so earlier ones are not stored.
         window = ring.shape[2]
-        if total <= self.limit - window:
+        if total <= self.limit - window and not self._on_demand:
             return
         newest = query[:, :, -window:]
         start = (self.seen + query.shape[2] - newest.shape[2]) % window
@@ -133,19 +137,24 @@ class EvictingCache:
         self.resident, self.seen = end, self.seen + tokens
         self.peak = max(self.peak, end)
         if end >= self.limit:
-            self._compact()
+            self._compact(self.budget)
 
-    def _compact(self) -> None:
+    def retain(self, keep: int) -> None:
+        """Compact to ``keep`` tokens now; nothing happens when no more are resident."""
+        if keep < self.resident:
+            self._compact(keep)
+
+    def _compact(self, keep: int) -> None:
         began, before = time.perf_counter(), self.resident
         for block in self.blocks:
             for first in range(0, block.keys.shape[0], self._layers_at_once()):
                 layers = slice(first, first + self._layers_at_once())
-                self._keep(block, layers, compact_indices(self.policy, self._state(block, layers), self.budget, self._forced(block, layers)))
-        self.resident = self.budget
+                self._keep(block, layers, compact_indices(self.policy, self._state(block, layers), keep, self._forced(block, layers)))
+        self.resident = keep
         self.compactions.append(Compaction(self.rows, before, self.resident, self.seen, time.perf_counter() - began))
 
     def _layers_at_once(self) -> int:
-        per_layer = self.rows * self.shape.kv_heads * self.limit * self.limit * 4
+        per_layer = self.rows * self.shape.kv_heads * self.resident * self.resident * 4
         return max(1, _SCORE_BYTES // per_layer)
 
     def _state(self, block: _Block, layers: slice) -> LayerState:
@@ -172,12 +181,12 @@ class EvictingCache:
         return block.positions[layers, :, :, : self.resident].flatten(0, 1) < self.protected
 
     def _keep(self, block: _Block, layers: slice, kept: Tensor) -> None:
-        """Move the kept slots (layers * rows, Hk, budget) to the front."""
+        """Move the kept slots (layers * rows, Hk, keep) to the front."""
         index = kept.view(-1, self.rows, *kept.shape[1:])
         wide = index.unsqueeze(-1).expand(*index.shape, self.shape.head_dim)
         for storage, where in ((block.keys, wide), (block.values, wide), (block.positions, index), (block.mass, index)):
             if storage.shape[3]:
-                storage[layers, :, :, : self.budget] = storage[layers].gather(3, where)
+                storage[layers, :, :, : kept.shape[-1]] = storage[layers].gather(3, where)
 
     # --- candidates -------------------------------------------------------------------------------------------------------
 

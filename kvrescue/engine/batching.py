@@ -36,5 +36,6 @@ def _row(growths: list[Growth]) -> TokenRow:
         tokens=len(candidate.ids),
         text="".join(growth.text for growth in growths),
         ent=[quantise(growth.entropy) for growth in growths],
+        suppressed=[growth.suppressed for growth in growths if growth.suppressed],
         gzip=[(position, quantise(ratio)) for growth in growths for position, ratio in growth.ratios],
     )

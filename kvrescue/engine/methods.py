@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from kvrescue.config import Method, Source
 
@@ -14,6 +15,8 @@ class Parts:
     evicting: bool
     """The base's cache is compacted to the budget; otherwise it keeps everything."""
     title: str
+    control: Literal["none", "uniform", "reco"] = "none"
+    """Who decides after a step what is kept: nobody, a fixed share, or the reward (kvrescue/reco)."""
 
 
 PARTS: dict[Method, Parts] = {
@@ -22,4 +25,7 @@ PARTS: dict[Method, Parts] = {
     "evicted-stepwise": Parts(("base",), True, "Evicted, best of N"),
     "helper": Parts(("helper",), False, "Helper alone"),
     "kv-rescue": Parts(("base", "helper"), True, "KV-Rescue"),
+    "reco-uniform": Parts(("base",), True, "Fixed share kept", "uniform"),
+    "reco": Parts(("base",), True, "ReCo", "reco"),
+    "reco+rescue": Parts(("base", "helper"), True, "ReCo + KV-Rescue", "reco"),
 }

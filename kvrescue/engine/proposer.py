@@ -18,13 +18,14 @@ from torch import Tensor
 
 from kvrescue.cache.evicting import Compaction, EvictingCache
 from kvrescue.cache.prefix import PrefixBranch, PrefixCache
-from kvrescue.config import RunConfig, Source
+from kvrescue.config import SINGLE_CHAIN_METHODS, RunConfig, Source
 from kvrescue.engine.sampling import CandidateRng, sample
-from kvrescue.engine.steps import StepDetector, is_empty
+from kvrescue.engine.steps import StepDetector, boxed_answer, is_empty
 from kvrescue.events import Finish
 from kvrescue.guards import CandidateGuards, Verdict
 from kvrescue.guards.logits import token_entropy
 from kvrescue.models.load import Loaded
+from kvrescue.reco.early_exit import answer_pieces, perplexity
 from kvrescue.stop import Stop
 
 Branch = EvictingCache | PrefixBranch
@@ -68,6 +69,20 @@ class Growth:
     entropy: float
     ratios: list[tuple[int, float]]
     verdict: Verdict | None
+    suppressed: tuple[int, str, str] | None = None
+    """(tokens so far, what would have been written, what was) when the penalty changed the token."""
+
+
+@dataclass
+class Probed:
+    """What a model answers when it is asked to finish now. Nothing of it is committed yet."""
+
+    candidate: Candidate
+    """Closing prompt and answer as a step, ready to be adopted."""
+    written: int
+    """Tokens of it that the model wrote."""
+    answer: str
+    perplexity: float | None
 
 
 class _Writer:
@@ -80,7 +95,8 @@ class _Writer:
         self._stream = DecodeStream(skip_special_tokens=True)
         self._detector = StepDetector(config.delimiter)
         self._guards = CandidateGuards(config)
-        self._aborts = config.early_exit and candidate.source == "base"
+        # A single chain has nobody to take over: it is flagged and goes on.
+        self._aborts = config.early_exit and candidate.source == "base" and config.method not in SINGLE_CHAIN_METHODS
         self.greedy = config.temperature == 0 or (config.greedy_first and candidate.index == 0)
 
     def uniform(self) -> float:
@@ -120,6 +136,10 @@ class Proposer:
         self.peak_rows_resident = 0
         self._tokenizer = loaded.tokenizer.backend_tokenizer
         self._eos = eos_ids(loaded)
+        self.reflection: dict[int, str] = {}
+        """Tokens that :attr:`penalty` is taken from: id -> text."""
+        self.penalty = 0.0
+        """Logits, for the next step."""
 
     def feed(self, ids: Sequence[int]) -> Iterator[int]:
         """Read committed ids, in chunks that never overfill the cache; yields how many are read so far."""
@@ -170,10 +190,86 @@ class Proposer:
     def _extend(self, writers: list[_Writer], logits: Tensor) -> list[Growth]:
         entropies = token_entropy(logits).tolist()
         uniforms = [writer.uniform() for writer in writers]
+        tokens = self._sample(writers, self._penalised(logits), uniforms)
+        grown = [writer.push(token, entropy, self._tokenizer) for writer, token, entropy in zip(writers, tokens, entropies, strict=True)]
+        if self.penalty and self.reflection:
+            self._mark_suppressed(grown, tokens, self._sample(writers, logits, uniforms))
+        return grown
+
+    def _sample(self, writers: list[_Writer], logits: Tensor, uniforms: list[float]) -> list[int]:
         tokens = sample(logits, uniforms, self.config.temperature, self.config.top_p)
         if self.config.greedy_first and self.config.temperature and writers[0].greedy:
             tokens[0] = int(logits[0].argmax())
-        return [writer.push(token, entropy, self._tokenizer) for writer, token, entropy in zip(writers, tokens, entropies, strict=True)]
+        return tokens
+
+    def _penalised(self, logits: Tensor) -> Tensor:
+        if not (self.penalty and self.reflection):
+            return logits
+        lowered = logits.clone()
+        lowered[:, list(self.reflection)] -= self.penalty
+        return lowered
+
+    def _mark_suppressed(self, grown: list[Growth], tokens: list[int], otherwise: list[int]) -> None:
+        """Where the same random numbers would have drawn a reflection word without the penalty."""
+        for growth, token, other in zip(grown, tokens, otherwise, strict=True):
+            if other != token and other in self.reflection:
+                growth.suppressed = (len(growth.candidate.ids), self.reflection[other], str(self.loaded.tokenizer.decode([token])))
+
+    # --- asking for the answer ----------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def probe(self, closing: Sequence[int], step: int, most: int) -> Probed:
+        """Append ``closing`` to a copy of the cache and write the answer greedily, without penalty; this proposer stays as it is.
+
+        The perplexity is over the tokens behind the opening brace up to its matching brace (early_exit.py).
+        """
+        assert self.next_logits is not None
+        candidate = Candidate(self.source, 0, finish="probe", branch=self.cache.fork(1))
+        noted = list(self.evictions)
+        stream = DecodeStream(skip_special_tokens=True)
+        logits = self.next_logits
+        left = list(closing)
+        while left:
+            assert candidate.branch is not None
+            size = min(PIECE_TOKENS, len(left), candidate.branch.room)
+            logits = self._take(candidate, logits, left[:size], stream)
+            left = left[size:]
+        written, log_probs = list[str](), list[float]()
+        end = None
+        while end is None and len(written) < most:
+            token = int(logits[0].argmax())
+            if token in self._eos:
+                break
+            log_probs.append(float(logits[0].float().log_softmax(-1)[token]))
+            before = len(candidate.text)
+            last = len(written) + 1 == most
+            logits = self._take(candidate, logits, [token], stream, read=False)
+            written.append(candidate.text[before:])
+            end = answer_pieces(written)
+            if end is None and not last:
+                logits = self._read(candidate, [token])
+        self.evictions = noted  # what a copy lost is no loss
+        answer = boxed_answer(candidate.text) if end is not None else None
+        return Probed(candidate, len(written), answer or "", perplexity(log_probs[:end]) if end else None)
+
+    def _take(self, candidate: Candidate, logits: Tensor, ids: list[int], stream: DecodeStream, read: bool = True) -> Tensor:
+        """Put ids behind a probe's candidate; with ``read`` its cache follows. Forced tokens count no entropy but the first's."""
+        candidate.ids += ids
+        candidate.entropies += token_entropy(logits).tolist() + [0.0] * (len(ids) - 1)
+        candidate.text += "".join(stream.step(self._tokenizer, token) or "" for token in ids)
+        return self._read(candidate, ids) if read else logits
+
+    def _read(self, candidate: Candidate, ids: list[int]) -> Tensor:
+        self._stop.check()
+        assert candidate.branch is not None
+        return self._forward(candidate.branch, torch.tensor([ids]))
+
+    def retain(self, keep: int) -> None:
+        """Compact the committed cache to ``keep`` tokens (ReCo)."""
+        assert isinstance(self.cache, EvictingCache)
+        self.cache.retain(keep)
+        self.evictions.extend(self.cache.compactions)
+        self.cache.compactions.clear()
 
     @torch.no_grad()
     def _forward(self, branch: Branch, ids: Tensor) -> Tensor:

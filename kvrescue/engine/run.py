@@ -16,28 +16,35 @@ from kvrescue.cache.policies import make_policy
 from kvrescue.cache.prefix import PrefixCache
 from kvrescue.cache.shape import CacheShape
 from kvrescue.config import ConfigError, RunConfig, Source, assumptions, check_problem
+from kvrescue.engine import control
 from kvrescue.engine.batching import TokenBatches
 from kvrescue.engine.methods import PARTS
 from kvrescue.engine.proposer import Candidate, Growth, Proposer, eos_ids, pieces, prompt_ids
 from kvrescue.engine.steps import boxed_answer
 from kvrescue.engine.totals import Totals
+from kvrescue.events import ModelInfo
 from kvrescue.models.load import Loaded, Pair, environment, vocabularies_agree
+from kvrescue.presets import check_language
+from kvrescue.reco.controller import Controller, Directive
+from kvrescue.reco.reflection import reflection_tokens
 from kvrescue.rewards.base import Reward, Scorer, Step
 from kvrescue.rewards.make import make_scorer, scoring_model
 from kvrescue.stop import Stop, Stopped
 
 log = logging.getLogger(__name__)
 E = TypeVar("E", bound=events.Event)
+_PROBE_ROOM = 192
+"""Tokens of a closing prompt and its answer."""
 _LEAST_ROOM = 16
 """A prompt must leave at least this many tokens of the model's context for the answer."""
 
 
-def run(problem: str, config: RunConfig, pair: Pair, stop: Stop | None = None) -> Iterator[events.AnyEvent]:
-    """Solve ``problem``; yields events from ``header`` to ``end`` or ``error``.
+def run(problem: str, config: RunConfig, pair: Pair, stop: Stop | None = None, scorer: Scorer | None = None) -> Iterator[events.AnyEvent]:
+    """Solve ``problem``; yields events from ``header`` to ``end`` or ``error``. ``scorer`` judges instead of the one that ``config`` names.
 
     Bad input raises ConfigError here, before any compute. After that nothing is raised: a run that dies yields ``error``.
     """
-    return _Run(check_problem(problem), config, pair, stop or Stop()).stream()
+    return _Run(check_problem(problem), config, pair, stop or Stop(), scorer).stream()
 
 
 def select(candidates: Sequence[Candidate], rewards: dict[tuple[Source, int], Reward], sources: Sequence[Source]) -> Candidate:
@@ -52,18 +59,29 @@ def select(candidates: Sequence[Candidate], rewards: dict[tuple[Source, int], Re
 
 
 class _Run:
-    def __init__(self, problem: str, config: RunConfig, pair: Pair, stop: Stop) -> None:
+    def __init__(self, problem: str, config: RunConfig, pair: Pair, stop: Stop, scorer: Scorer | None = None) -> None:
+        check_language(pair.name, problem)
         self.problem, self.config, self.pair, self.stop = problem, config, pair, stop
         self.id = uuid.uuid4().hex[:12]
         self.parts = PARTS[config.method]
-        self.scorer: Scorer | None = make_scorer(config, pair)
+        self.scorer: Scorer | None = scorer or make_scorer(config, pair, problem)
         self.by_ids = pair.same_weights or vocabularies_agree(pair.base, pair.helper)
-        self.prompts = {source: self._prompt(source) for source in self._models()}
+        self.judge = scoring_model(config, pair)
+        self.judge_by_ids = self.judge is None or vocabularies_agree(pair.base, self.judge)
+        self.prompts = {source: self._prompt(source, self._loaded(source)) for source in self.parts.sources}
+        self.judge_prompt = self._prompt("judge", self.judge) if self.judge else []
+        protected = len(self.prompts[self.parts.sources[0]]) if config.protect_prompt else 0
+        self.control = None if self.parts.control == "none" else Controller(config, self.parts.control == "uniform", protected)
+        self.directive = Directive()
+        """ReCo's, after the newest step."""
         self.proposers = {source: self._proposer(source) for source in self.parts.sources}
         self.memory = self.proposers[self.parts.sources[0]]
         """The proposer whose memory is shown: the base, or the helper when it is alone."""
         self.totals = Totals()
         self.text = ""
+        self.opening = self._open_think()
+        self.grown_from = 0
+        """Tokens seen at ReCo's last decision about memory."""
         self._seq = 0
         self._began = time.perf_counter()
 
@@ -72,30 +90,32 @@ class _Run:
     def _loaded(self, source: Source) -> Loaded:
         return self.pair.base if source == "base" else self.pair.helper
 
-    def _models(self) -> list[Source]:
-        scoring: list[Source] = [self.config.scorer_model] if self.config.scorer == "likelihood" else []
-        return list(dict.fromkeys([*self.parts.sources, *scoring]))
-
-    def _prompt(self, source: Source) -> list[int]:
-        loaded = self._loaded(source)
+    def _prompt(self, who: str, loaded: Loaded) -> list[int]:
         ids = prompt_ids(loaded, self.problem, self.config.system_prompt)
         context = loaded.model.config.max_position_embeddings
         if len(ids) + _LEAST_ROOM > context:
-            raise ConfigError("problem", f"The problem takes {len(ids):,} tokens; the {source} reads at most {context - _LEAST_ROOM:,}.")
+            raise ConfigError("problem", f"The problem takes {len(ids):,} tokens; the {who} reads at most {context - _LEAST_ROOM:,}.")
         return ids
 
     @property
     def token_limit(self) -> int:
         """Most committed tokens: the setting, or what is left of the shortest context."""
-        left = [self._loaded(source).model.config.max_position_embeddings - len(ids) for source, ids in self.prompts.items()]
-        return min(self.config.max_tokens, *left)
+        read = [(self._loaded(source), len(ids)) for source, ids in self.prompts.items()]
+        if self.judge:
+            read.append((self.judge, len(self.judge_prompt)))
+        return min(self.config.max_tokens, *(loaded.model.config.max_position_embeddings - prompt for loaded, prompt in read))
 
     def _proposer(self, source: Source) -> Proposer:
         loaded, config = self._loaded(source), self.config
         shape = CacheShape.of(loaded.model)
         if not (source == "base" and self.parts.evicting):
-            return Proposer(source, loaded, PrefixCache(shape), config, self.stop)
+            return self._with_reflection(Proposer(source, loaded, PrefixCache(shape), config, self.stop))
         policy, prompt = make_policy(config), len(self.prompts[source])
+        if self.control:
+            # Nothing is dropped but what a decision after a step drops; until then everything must find room, a probe included.
+            most = loaded.model.config.max_position_embeddings if not self.by_ids else prompt + self.token_limit + _PROBE_ROOM
+            held = EvictingCache(shape, policy, most, 1, protected=self.control.protected, on_demand=True)
+            return self._with_reflection(Proposer(source, loaded, held, config, self.stop))
         protected = prompt if config.protect_prompt else 0
         needed = protected + policy.recent(config.budget) + 1
         if protected and config.budget < needed:
@@ -105,9 +125,20 @@ class _Run:
         cache = EvictingCache(shape, policy, config.budget, config.buffer, longest=longest, protected=protected)
         return Proposer(source, loaded, cache, config, self.stop)
 
+    def _with_reflection(self, proposer: Proposer) -> Proposer:
+        if self.parts.control == "reco" and self.config.beta:
+            proposer.reflection = reflection_tokens(proposer.loaded.tokenizer, self.config.reflection_words)
+        return proposer
+
+    def _open_think(self) -> str:
+        """``<think>`` when the chat template itself opens the think block, as R1's does."""
+        first = self.parts.sources[0]
+        text = str(self._loaded(first).tokenizer.decode(self.prompts[first][-16:]))
+        return "<think>" if text.rfind("<think>") > text.rfind("</think>") else ""
+
     # --- the stream ---------------------------------------------------------------------------------------------------------
 
-    def _event(self, kind: type[E], **fields: Any) -> E:
+    def event(self, kind: type[E], **fields: Any) -> E:
         event = kind(seq=self._seq, t_ms=int(1000 * (time.perf_counter() - self._began)), run=self.id, **fields)
         self._seq += 1
         return event
@@ -125,7 +156,7 @@ class _Run:
         except Exception as error:  # the boundary: a dead run still delivers its trace
             yield self._failure(error)
             return
-        yield self._event(events.End, reason=reason, **self._closing())
+        yield self.event(events.End, reason=reason, **self._closing())
 
     def _closing(self) -> dict[str, Any]:
         bytes_per_token = self.memory.cache.shape.bytes_per_token
@@ -142,36 +173,44 @@ class _Run:
             if out_of_memory
             else f"The run failed inside the engine ({type(error).__name__}); what it wrote so far is kept."
         )
-        return self._event(events.Error, code="out_of_memory" if out_of_memory else "engine", message=message, **self._closing())
+        return self.event(events.Error, code="out_of_memory" if out_of_memory else "engine", message=message, **self._closing())
 
     def _header(self) -> events.Header:
-        return self._event(
+        return self.event(
             events.Header,
             app_version=__version__,
             problem=self.problem,
             config=self.config.model_dump(),
-            models={source: self._loaded(source).info for source in self._models()},
+            models=self._infos(),
             same_weights=self.pair.same_weights and len(self.parts.sources) > 1,
             scorer=self.scorer.label if self.scorer else "nobody",
             commit_by="ids" if self.by_ids else "text",
+            reflection=self.memory.reflection,
             assumptions=assumptions(self.config),
             environment=environment(),
         )
+
+    def _infos(self) -> dict[str, ModelInfo]:
+        """Who takes part, under the name of the part; a judge that is one of the sources is not named twice."""
+        infos = {str(source): self._loaded(source).info for source in self.parts.sources}
+        if self.judge and self.judge.info not in infos.values():
+            infos["prm" if self.config.scorer == "prm" else self.config.scorer_model] = self.judge.info
+        return infos
 
     def _prefill(self) -> Iterator[events.Event]:
         for source, proposer in self.proposers.items():
             ids = self.prompts[source]
             shown = pieces(proposer.loaded, ids) if proposer is self.memory else []
-            yield self._event(events.Prompt, source=source, tokens=len(ids), pieces=shown)
+            yield self.event(events.Prompt, source=source, tokens=len(ids), pieces=shown)
             for done in proposer.feed(ids):
-                yield self._event(events.Status, phase="prefill", source=source, done=done, total=len(ids))
-                yield from self._evictions(proposer, None, "prefill")
-        yield self._kv(None)
+                yield self.event(events.Status, phase="prefill", source=source, done=done, total=len(ids))
+                yield from self.evictions(proposer, None, "prefill")
+        yield self.kv(None)
 
     def _steps(self) -> Generator[Any, None, events.EndReason]:
         """Turns until the run is over; returns the end reason."""
         for step in range(self.config.max_steps):
-            yield self._event(events.StepBegin, step=step)
+            yield self.event(events.StepBegin, step=step, penalty=control.set_penalty(self), band=self.directive.band)
             candidates: list[Candidate] = []
             yield from self._propose(step, candidates)
             eligible = [candidate for candidate in candidates if candidate.eligible]
@@ -181,18 +220,20 @@ class _Run:
             yield from self._score(step, eligible, rewards)
             winner = select(eligible, rewards, self.parts.sources)
             reward = rewards.get((winner.source, winner.index))
-            yield from self._commit(step, winner, reward.value if reward else None)
+            yield from self.commit(step, winner, reward.value if reward else None)
             for candidate in candidates:
                 candidate.branch = None
             reason = self._over(winner)
             if self.totals.answer is not None:
-                yield self._event(events.Answer, step=step, source=winner.source, text=self.totals.answer)
+                yield self.event(events.Answer, step=step, source=winner.source, text=self.totals.answer)
             if reason:
                 return reason
+            if self.control and (yield from control.after_step(self, self.control, step, reward.value if reward else None)):
+                return "early_exit"
         return "max_steps"
 
     def _over(self, winner: Candidate) -> events.EndReason | None:
-        self.totals.answer = boxed_answer(self.text)
+        self.totals.answer = boxed_answer(self.opening + self.text)
         if self.totals.answer is not None:
             return "answer"
         if winner.finish == "eos":
@@ -215,7 +256,7 @@ class _Run:
             while streams:
                 for source in list(streams):
                     grown = self._next_round(source, streams)
-                    yield from self._evictions(self.proposers[source], step, "propose")
+                    yield from self.evictions(self.proposers[source], step, "propose")
                     yield from self._report(step, source, grown, batches[source], finished)
         except Exception:
             yield from self._cut_off(step, candidates, batches, finished)
@@ -233,20 +274,21 @@ class _Run:
     def _report(self, step: int, source: Source, grown: list[Growth], batch: TokenBatches, finished: list[Candidate]) -> Iterator[events.Event]:
         rows = batch.add(grown)
         if rows:
-            yield self._event(events.Tokens, step=step, source=source, rows=rows)
+            yield self.event(events.Tokens, step=step, source=source, rows=rows)
+        self.totals.suppressed += sum(growth.suppressed is not None for growth in grown)
         for growth in grown:
             if growth.verdict is not None:
                 kind = events.Abort if growth.candidate.finish == "aborted" else events.Flag
-                yield self._event(kind, step=step, source=source, cand=growth.candidate.index, **vars(growth.verdict))
+                yield self.event(kind, step=step, source=source, cand=growth.candidate.index, **vars(growth.verdict))
             if growth.candidate.finish:
-                yield self._finished(step, growth.candidate, finished)
+                yield self.finished(step, growth.candidate, finished)
 
-    def _finished(self, step: int, candidate: Candidate, finished: list[Candidate]) -> events.Candidate:
+    def finished(self, step: int, candidate: Candidate, finished: list[Candidate]) -> events.Candidate:
         self.totals.finish(candidate)
         if candidate.eligible:
             candidate.duplicate_of = self._twin(candidate, finished)
         finished.append(candidate)
-        return self._event(
+        return self.event(
             events.Candidate,
             step=step,
             source=candidate.source,
@@ -272,22 +314,21 @@ class _Run:
         for source, batch in batches.items():
             rows = batch.flush()
             if rows:
-                yield self._event(events.Tokens, step=step, source=source, rows=rows)
+                yield self.event(events.Tokens, step=step, source=source, rows=rows)
         for candidate in candidates:
             if candidate.finish is None:
                 candidate.finish = "stopped"
-                yield self._finished(step, candidate, finished)
+                yield self.finished(step, candidate, finished)
 
     # --- score --------------------------------------------------------------------------------------------------------------
 
     def _score(self, step: int, eligible: list[Candidate], rewards: dict[tuple[Source, int], Reward]) -> Iterator[events.Event]:
         if self.scorer is None:
             return
-        yield self._event(events.Status, phase="score", step=step, total=len(eligible))
+        yield self.event(events.Status, phase="score", step=step, total=len(eligible))
         began = time.perf_counter()
         if step == 0:
-            model = self.config.scorer_model
-            self.scorer.begin(self.problem, self.prompts.get(model, []), self.stop)
+            self.scorer.begin(self.problem, self.judge_prompt, self.stop)
         unique = [candidate for candidate in eligible if candidate.duplicate_of is None]
         found = self.scorer.score([self._step_for_scorer(candidate) for candidate in unique])
         rewards.update({(candidate.source, candidate.index): reward for candidate, reward in zip(unique, found, strict=True)})
@@ -300,29 +341,30 @@ class _Run:
             events.Score(source=source, cand=cand, score=None if reward.value is None else round(reward.value, 6), detail=reward.detail)
             for (source, cand), reward in sorted(rewards.items())
         ]
-        yield self._event(events.Scores, step=step, scorer=self.scorer.name, scores=scores, seconds=seconds)
+        yield self.event(events.Scores, step=step, scorer=self.scorer.name, scores=scores, seconds=seconds)
 
     def _step_for_scorer(self, candidate: Candidate) -> Step:
-        model = scoring_model(self.config, self.pair)
-        ids = self._ids_for(model, candidate)
-        return Step(candidate.text, tuple(ids) or (min(eos_ids(model), default=0),))
+        if self.judge is None:
+            return Step(candidate.text, ())
+        ids = self._ids_for(self.judge, candidate)
+        return Step(candidate.text, tuple(ids) or (min(eos_ids(self.judge), default=0),))
 
     def _ids_for(self, loaded: Loaded, candidate: Candidate) -> list[int]:
         """The candidate's step in ``loaded``'s vocabulary."""
-        if self.by_ids or loaded is self._loaded(candidate.source):
+        if loaded is self._loaded(candidate.source) or (self.by_ids and (loaded is not self.judge or self.judge_by_ids)):
             return candidate.ids
         return list(loaded.tokenizer.encode(candidate.text, add_special_tokens=False))
 
     # --- commit -------------------------------------------------------------------------------------------------------------
 
-    def _commit(self, step: int, winner: Candidate, score: float | None) -> Iterator[events.Event]:
+    def commit(self, step: int, winner: Candidate, score: float | None) -> Iterator[events.Event]:
         """Every model now has the same committed step: its writer adopts it, the others read it."""
         if self.scorer is not None:
             self.scorer.commit(self._step_for_scorer(winner))
         self.totals.commit(winner)
         self.text += winner.text
         shown = self._ids_for(self.memory.loaded, winner)
-        yield self._event(
+        yield self.event(
             events.Commit,
             step=step,
             source=winner.source,
@@ -338,27 +380,27 @@ class _Run:
                 proposer.adopt(winner)
             else:
                 proposer.ingest(self._ids_for(proposer.loaded, winner))
-            yield from self._evictions(proposer, step, "commit")
-        yield self._kv(step)
+            yield from self.evictions(proposer, step, "commit")
+        yield self.kv(step)
 
-    def _evictions(self, proposer: Proposer, step: int | None, during: str) -> Iterator[events.Event]:
+    def evictions(self, proposer: Proposer, step: int | None, during: str) -> Iterator[events.Event]:
         self.totals.evict(proposer.evictions)
         for compaction in proposer.evictions:
-            yield self._event(events.Evict, step=step, during=during, policy=self.config.policy, **vars(compaction))
+            yield self.event(events.Evict, step=step, during=during, policy=self.config.policy, **vars(compaction))
         proposer.evictions.clear()
 
-    def _kv(self, step: int | None) -> events.Kv:
+    def kv(self, step: int | None) -> events.Kv:
         cache = self.memory.cache
         retention = cache.resident / max(1, cache.seen)
         self.totals.retentions.append(retention)
         slots = cache.shape.slots
-        return self._event(
+        return self.event(
             events.Kv,
             step=step,
             seen=cache.seen,
             resident=cache.resident,
             peak=max(cache.peak, self.totals.peak_resident),
-            budget=self.config.budget if self.parts.evicting else None,
+            budget=self.config.budget if self.parts.evicting and not self.control else None,
             bytes=cache.bytes,
             retention=round(retention, 6),
             map=rle.encode(rle.level(held, slots) for held in cache.held().tolist()),

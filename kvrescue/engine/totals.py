@@ -27,6 +27,10 @@ class Totals:
     propose_seconds: float = 0.0
     score_seconds: float = 0.0
     evict_seconds: float = 0.0
+    probes: int = 0
+    probe_tokens: int = 0
+    probe_seconds: float = 0.0
+    suppressed: int = 0
     answer: str | None = None
 
     def generate(self, source: Source, tokens: int) -> None:
@@ -80,4 +84,8 @@ class Totals:
             "propose_seconds": self.propose_seconds,
             "score_seconds": self.score_seconds,
             "evict_seconds": self.evict_seconds,
+            "probes": self.probes,
+            "probe_tokens": self.probe_tokens,
+            "probe_seconds": self.probe_seconds,
+            "suppressed": self.suppressed,
         }

@@ -66,7 +66,7 @@ def examine() -> Report:
 
 def _set_report(name: str, room: int, item_bytes: int) -> SetReport:
     weights = MODEL_SETS[name].parameters * item_bytes
-    cached = name == "smollm2" and cached_smollm2() is not None
+    cached = name == "lab" or (name == "smollm2" and cached_smollm2() is not None)
     return SetReport(name, MODEL_SETS[name].title, weights, cached, weights * _OVERHEAD < room)
 
 

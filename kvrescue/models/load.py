@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,11 @@ from kvrescue.events import ModelInfo
 from kvrescue.models.check import check_config, check_files, check_tokenizer
 from kvrescue.models.smollm2 import ensure_smollm2
 from kvrescue.presets import DEFAULT_MODEL_SET, MODEL_SETS
+from kvrescue.reco.head import WEIGHTS, Head
+from kvrescue.rewards.reading import Calibration
 
 Progress = Callable[[str], None]
+LAB_FOLDER = Path(__file__).resolve().parents[2] / "assets" / "lab"
 
 # Progress is told through `progress`; the libraries' own bars and notices would only mix into it.
 transformers.utils.logging.disable_progress_bar()
@@ -40,13 +43,24 @@ class Loaded:
 
 
 @dataclass(frozen=True)
+class Prm:
+    """A process reward model that belongs to a model set."""
+
+    loaded: Loaded
+    calibration: Calibration
+
+
+@dataclass(frozen=True)
 class Pair:
-    """The two sources of a run. ``helper`` is the same object as ``base`` when the weights are the same."""
+    """The two sources of a run, and a judge when one comes with them. ``helper`` is the same object as ``base`` when the weights are."""
 
     name: str
     base: Loaded
     helper: Loaded
     note: str = ""
+    prm: Prm | None = None
+    estimator: Head | None = None
+    """A light judge that reads with the helper's weights."""
 
     @property
     def same_weights(self) -> bool:
@@ -57,14 +71,26 @@ def load_pair(
     model_set: str | None = None,
     base: str | None = None,
     helper: str | None = None,
+    estimator: str | None = None,
     *,
     device: str | None = None,
     progress: Progress | None = None,
 ) -> Pair:
     """A model set by name, or ``base`` and ``helper`` (local folders or hub ids; the helper defaults to the base).
 
-    ``progress`` gets short sentences on what is being done. ConfigError with field ``models``, ``base`` or ``helper``.
+    ``estimator``: folder of a light judge that was trained for them. ``progress`` gets short sentences on what is being done.
+    ConfigError with field ``models``, ``base``, ``helper`` or ``estimator``.
     """
+    head = None
+    if estimator is not None:
+        head = read_estimator(Path(estimator))
+        if head is None:
+            raise ConfigError("estimator", f"There is no estimator in {estimator}; make one with: python -m kvrescue train-estimator")
+    pair = _load_models(model_set, base, helper, device, progress)
+    return replace(pair, estimator=head) if head else pair
+
+
+def _load_models(model_set: str | None, base: str | None, helper: str | None, device: str | None, progress: Progress | None) -> Pair:
     say = progress or (lambda _text: None)
     threads = os.environ.get("KVRESCUE_THREADS")
     if threads:
@@ -72,14 +98,33 @@ def load_pair(
     if base is None and helper is not None:
         raise ConfigError("base", "A helper was given without a base; give both, or only a base.")
     if base is not None:
-        return _own_pair(base, helper, device, say)
+        if model_set is not None:
+            raise ConfigError("models", f"Name a model set ({model_set}) or your own base ({base}), not both.")
+        return _own_pair(_expanded(base), helper and _expanded(helper), device, say)
     name = model_set or DEFAULT_MODEL_SET
     if name not in MODEL_SETS:
         raise ConfigError("models", f"There is no model set {name!r}; known: {', '.join(MODEL_SETS)}.")
+    if name == "lab":
+        return load_lab(LAB_FOLDER, device, say)
     folder = ensure_smollm2(say)
     say("loading weights")
     loaded = load_model(str(folder), "base", device, shown="SmolLM2-135M-Instruct", note="dequantised from GGUF Q4_1")
     return Pair(name, loaded, loaded, MODEL_SETS[name].note)
+
+
+def load_lab(folder: Path, device: str | None = None, say: Progress = print) -> Pair:
+    """The bundled tiny models: ``base``, ``helper`` and ``prm`` below ``folder``. They run on the CPU: a GPU would only add delays."""
+    where = device or "cpu"
+    for part in ("base", "helper", "prm"):
+        if not (folder / part / "model.safetensors").is_file():
+            raise ConfigError("models", f"The lab's {part} is missing in {folder.name}; make the models with: python -m kvrescue lab train --all")
+    say("loading the lab's models")
+    base, helper, judge = (load_model(str(folder / part), part, where, shown=f"lab-{part}") for part in ("base", "helper", "prm"))
+    return Pair("lab", base, helper, MODEL_SETS["lab"].note, Prm(judge, Calibration.read(folder / "prm")), read_estimator(folder / "estimator"))
+
+
+def read_estimator(folder: Path) -> Head | None:
+    return Head.read(folder) if (folder / WEIGHTS).is_file() else None
 
 
 def _threads(text: str) -> int:
@@ -95,6 +140,10 @@ def _own_pair(base: str, helper: str | None, device: str | None, say: Progress) 
         return Pair("own", first, first, "Base and helper are the same weights: only their memory differs.")
     say("loading the helper")
     return Pair("own", first, load_model(helper, "helper", device))
+
+
+def _expanded(path: str) -> str:
+    return str(Path(path).expanduser()) if path.startswith("~") else path
 
 
 def _same_place(one: str, other: str) -> bool:

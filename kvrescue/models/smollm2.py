@@ -35,7 +35,12 @@ def cache_folder() -> Path:
 
 def cached_smollm2() -> Path | None:
     folder = cache_folder() / "smollm2-135m-instruct"
-    return folder if (folder / _DONE).is_file() else None
+    return folder if _complete(folder) else None
+
+
+def _complete(folder: Path) -> bool:
+    """Finished once, and nobody has taken the weights away since."""
+    return (folder / _DONE).is_file() and any(folder.glob("*.safetensors"))
 
 
 def ensure_smollm2(say: Callable[[str], None]) -> Path:
@@ -58,12 +63,12 @@ def ensure_smollm2(say: Callable[[str], None]) -> Path:
 
 
 def _publish(built: Path, target: Path) -> Path:
-    if target.exists() and not (target / _DONE).is_file():
+    if target.exists() and not _complete(target):
         shutil.rmtree(target)
     try:
         built.rename(target)
     except OSError:
-        if not (target / _DONE).is_file():
+        if not _complete(target):
             raise
     return target
 
@@ -106,7 +111,8 @@ def _convert(gguf: Path | None, target: Path) -> None:
 
     where, extra = (str(gguf.parent), {"gguf_file": gguf.name}) if gguf else (HUB_ID, {})
     tokenizer = AutoTokenizer.from_pretrained(where, **extra)
-    model = AutoModelForCausalLM.from_pretrained(where, dtype=torch.bfloat16, **extra)
+    only_safe = {} if gguf else {"use_safetensors": True, "trust_remote_code": False}
+    model = AutoModelForCausalLM.from_pretrained(where, dtype=torch.bfloat16, **extra, **only_safe)
     if gguf:
         # The weights are plain numbers now, but the model still says it is quantised and would refuse to be saved.
         vars(model.config).pop("quantization_config", None)

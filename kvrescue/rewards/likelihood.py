@@ -1,7 +1,8 @@
-"""``likelihood``: how probable a full-context model finds a step. A stand-in for a trained PRM, and it says so.
+"""Judges that read a step with a full-context language model: one forward over the step's tokens, behind a cached prefix.
 
-reward = exp(mean log p(token)), the geometric mean probability of the step's tokens at temperature 1. It favours the sampling of the
-model that judges (feasibility.md 2), so results always name that model.
+``likelihood``: reward = exp(mean log p(token)), the geometric mean probability of the step's tokens at temperature 1. A stand-in for a
+trained PRM, and it says so: it favours the sampling of the model that judges, so results always name that model. The
+``prm`` of a model set (:mod:`kvrescue.rewards.prm`) reads the same way with weights of its own.
 """
 
 from __future__ import annotations
@@ -17,18 +18,20 @@ from kvrescue.cache.shape import CacheShape
 from kvrescue.engine.proposer import PIECE_TOKENS, forward
 from kvrescue.models.load import Loaded
 from kvrescue.rewards.base import Reward, Step
+from kvrescue.rewards.reading import Reading
 from kvrescue.stop import Stop
 
 _TOKENS_PER_FORWARD = {"cpu": 128}
 """Rows times columns of one scoring forward, so that a stop is felt; accelerators take 4096."""
 
 
-class LikelihoodScorer:
-    name = "likelihood"
+class ReadingScorer:
+    """The prefix-cached reading that such judges share; they differ in :meth:`rate`."""
 
-    def __init__(self, loaded: Loaded, who: str) -> None:
-        """``who``: the judge's name in words, ``"helper"`` or ``"base"``."""
-        self.label = f"likelihood under the {who} with full context (a stand-in, not a trained PRM)"
+    name: str
+    label: str
+
+    def __init__(self, loaded: Loaded) -> None:
         self._loaded = loaded
         self._per_forward = _TOKENS_PER_FORWARD.get(loaded.model.device.type, 4096)
 
@@ -38,10 +41,13 @@ class LikelihoodScorer:
         self._scored: dict[tuple[int, ...], tuple[PrefixBranch, Tensor]] = {}
         self._read(prompt)
 
+    def rate(self, reading: Reading) -> Reward:
+        raise NotImplementedError
+
     @torch.no_grad()
     def score(self, steps: Sequence[Step]) -> list[Reward]:
         self._scored = {}
-        sums = [0.0] * len(steps)
+        readings = [Reading() for _ in steps]
         branch = self.cache.fork(len(steps))
         live, last = list(range(len(steps))), self._next.expand(len(steps), -1)
         start = 0
@@ -52,16 +58,15 @@ class LikelihoodScorer:
             logits = forward(self._loaded, branch, block)
             branch.advance(block.shape[1])
             left = [len(steps[i].ids) - start for i in live]
-            first = _log_probs(last.unsqueeze(1), block[:, :1], left)
-            others = _log_probs(logits[:, :-1], block[:, 1:], [count - 1 for count in left])
-            for i, one, more in zip(live, first, others, strict=True):
-                sums[i] += one + more
+            log_probs, gaps = _surprise(torch.cat([last.unsqueeze(1), logits[:, :-1]], dim=1), block)
+            for row, i in enumerate(live):
+                readings[i].add(log_probs[row][: left[row]], gaps[row][: left[row]])
             start += block.shape[1]
             going = self._retire(steps, live, branch, logits, start)
             last = logits[going, -1]
             live = [live[row] for row in going]
             branch = branch.select(going) if live else branch
-        return [_reward(total, len(step.ids)) for total, step in zip(sums, steps, strict=True)]
+        return [self.rate(reading) for reading in readings]
 
     def commit(self, step: Step) -> None:
         known = self._scored.pop(step.ids, None)
@@ -97,15 +102,21 @@ class LikelihoodScorer:
             self.cache.adopt(branch)
 
 
-def _log_probs(logits: Tensor, targets: Tensor, lengths: list[int]) -> list[float]:
-    """Sum of log p(target) over the first ``lengths[row]`` columns of each row; logits (rows, columns, vocab)."""
+def _surprise(logits: Tensor, targets: Tensor) -> tuple[list[list[float]], list[list[float]]]:
+    """log p(target) and its distance from the best token's, (rows, columns) each; logits (rows, columns, vocab)."""
     picked = logits.gather(-1, targets.to(logits.device).unsqueeze(-1)).squeeze(-1).float()
-    log_probs = picked - logits.float().logsumexp(-1)
-    return [float(row[: max(0, length)].sum()) for row, length in zip(log_probs, lengths, strict=True)]
+    return (picked - logits.float().logsumexp(-1)).tolist(), (picked - logits.float().amax(-1)).tolist()
 
 
-def _reward(total: float, tokens: int) -> Reward:
-    mean = total / tokens if tokens else math.nan
-    if not math.isfinite(mean):
-        return Reward(None, {"tokens": tokens})
-    return Reward(math.exp(mean), {"mean_logprob": round(mean, 4), "tokens": tokens})
+class LikelihoodScorer(ReadingScorer):
+    name = "likelihood"
+
+    def __init__(self, loaded: Loaded, who: str) -> None:
+        """``who``: the judge's name in words, ``"helper"`` or ``"base"``."""
+        super().__init__(loaded)
+        self.label = f"likelihood under the {who} with full context (a stand-in, not a trained PRM)"
+
+    def rate(self, reading: Reading) -> Reward:
+        if not math.isfinite(reading.mean):
+            return Reward(None, {"tokens": reading.tokens})
+        return Reward(math.exp(reading.mean), {"mean_logprob": round(reading.mean, 4), "tokens": reading.tokens})

@@ -24,13 +24,21 @@ class BackendStatus:
 
 
 class Backend(Protocol):
+    """One model set, or somebody's own models."""
+
     model_set: str | None
-    """Name of the model set, None for the visitor's own models."""
+    """Name of the model set, None for somebody's own models."""
+
+    def start(self) -> None:
+        """Begin to load, unless that has begun already."""
 
     def status(self) -> BackendStatus: ...
 
     def count_tokens(self, problem: str) -> int | None:
         """None while the models are not there yet."""
+
+    def check(self, problem: str) -> None:
+        """ConfigError when these models can't read the problem at all. No compute."""
 
     def run(self, problem: str, config: RunConfig, stop: Stop) -> Iterator[AnyEvent]:
         """Events from header to end or error. ConfigError before any compute for bad input."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import os
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from starlette.staticfiles import StaticFiles
 from kvrescue import presets
 from kvrescue.config import MAX_PROBLEM_CHARS, ConfigError, RunConfig, assumptions, check_problem, make_config
 from kvrescue.events import AnyEvent
+from kvrescue.lab.story import DIFFICULTIES, held_out
 from kvrescue.ui import settings
 from kvrescue.ui.api import solve_with
 from kvrescue.ui.backend import Backend, BackendStatus
@@ -30,6 +32,8 @@ ASSETS = ROOT / "assets"
 PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 CLAIM = "A language model forgets when its KV cache is evicted. Watch it lose the thread, and see a small helper bring it back, step by step."
 QUEUE_SIZE = 32
+OWN = "own"
+"""Stands for somebody's own models among the model sets."""
 _MODEL = {"concurrency_id": "model", "concurrency_limit": 1}
 _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 
@@ -66,56 +70,74 @@ def load_examples() -> list[dict[str, Any]]:
 class Page:
     """The listeners and what they share. Visitors' texts live in ``sessions`` and nowhere else."""
 
-    def __init__(self, backend: Backend) -> None:
-        self.backend = backend
+    def __init__(self, *backends: Backend) -> None:
+        self.backends = {backend.model_set or OWN: backend for backend in backends}
+        self.start_set = next(iter(self.backends))
         self.sessions = Sessions()
-        self.defaults = presets.default_config(backend.model_set).model_dump()
+        self.defaults = {name: presets.default_config(backend.model_set).model_dump() for name, backend in self.backends.items()}
         self.examples = {example["id"]: example for example in load_examples()}
-        self.first = next(iter(self.examples.values()))
-        """On the page from the start, so that one click runs something."""
+
+    def examples_of(self, models: str) -> list[dict[str, Any]]:
+        """The examples that these models can read; the first is on the page from the start, so that one click runs something."""
+        return [example for example in self.examples.values() if (example["models"] == "lab") == (models == "lab")]
+
+    # --- model sets ---------------------------------------------------------------------------------------------------------
+
+    def switch(self, models: str) -> list[Any]:
+        """Other models were chosen: they begin to load, and examples and settings become theirs."""
+        self.backends[models].start()
+        examples = self.examples_of(models)
+        filled = self.fill_example(models, examples[0]["id"])
+        return [gr.Timer(active=True), gr.update(choices=choices(examples), value=examples[0]["id"]), gr.update(visible=models == "lab"), *filled]
+
+    @staticmethod
+    def new_problem(difficulty: str) -> tuple[str, str]:
+        """A fresh story of the lab and its answer."""
+        told = held_out(random.SystemRandom().randrange(10**9), 0, difficulty)  # type: ignore[arg-type]
+        return told.text, f"Reference answer: **{told.answer}**"
 
     # --- settings -----------------------------------------------------------------------------------------------------------
 
     def values(self, inputs: tuple[Any, ...]) -> dict[str, Any]:
         return dict(zip(settings.FIELDS, inputs, strict=True))
 
-    def fill_example(self, chosen: str | None) -> list[Any]:
+    def fill_example(self, models: str, chosen: str | None) -> list[Any]:
         """Problem, reference answer and every setting of an example."""
         example = self.examples.get(chosen or "")
         if example is None:
             return [gr.skip()] * (2 + len(settings.FIELDS))
-        values = {**self.defaults, **example["settings"]}
+        values = {**self.defaults[models], **example["settings"]}
         return [example["problem"], self.reference(example), *(values[name] for name in settings.FIELDS)]
 
     @staticmethod
     def reference(example: dict[str, Any]) -> str:
         return f"Reference answer: **{example['answer']}**"
 
-    def reset(self) -> list[Any]:
-        return [self.defaults[name] for name in settings.FIELDS]
+    def reset(self, models: str) -> list[Any]:
+        return [self.defaults[models][name] for name in settings.FIELDS]
 
-    def explain(self, *inputs: Any) -> tuple[str, str]:
+    def explain(self, models: str, *inputs: Any) -> tuple[str, str]:
         """What differs from the defaults, and the assumptions panel, for the settings as they stand."""
         values = self.values(inputs)
         try:
             config = settings.to_config(values)
         except ConfigError as error:
             return f"⚠ {as_code(str(error))}", gr.skip()
-        return settings.changes(config.model_dump(), self.defaults), assumptions_table(config)
+        return settings.changes(config.model_dump(), self.defaults[models]), assumptions_table(config)
 
     # --- runs ---------------------------------------------------------------------------------------------------------------
 
-    def start(self, request: gr.Request, problem: str, *inputs: Any) -> tuple[Any, Any, Any, str]:
+    def start(self, request: gr.Request, models: str, problem: str, *inputs: Any) -> tuple[Any, Any, Any, str]:
         """Run was pressed: bad input is told before the run takes a place in the queue; else only Stop can be pressed now."""
         try:
-            check_problem(problem)
+            self.backends[models].check(check_problem(problem))
             settings.to_config(self.values(inputs))
         except ConfigError as error:
             raise plain_error(str(error)) from None
         self.sessions.expect(request.session_hash or "")
         return gr.update(interactive=False), gr.update(interactive=True, variant="primary"), gr.update(interactive=False), "waiting for the model"
 
-    def run(self, request: gr.Request, problem: str, *inputs: Any) -> Iterator[tuple[str, str]]:
+    def run(self, request: gr.Request, models: str, problem: str, *inputs: Any) -> Iterator[tuple[str, str]]:
         """Stream a run: (NDJSON so far, status line)."""
         key = request.session_hash or ""
         stop = self.sessions.begin(key)
@@ -123,7 +145,7 @@ class Page:
         text = ""
         try:
             config = settings.to_config(self.values(inputs))
-            events = self.backend.run(check_problem(problem), config, stop)
+            events = self.backends[models].run(check_problem(problem), config, stop)
             for piece in paced(events, progress.see):
                 text += piece
                 yield text, progress.line(config)
@@ -150,12 +172,12 @@ class Page:
 
     # --- models and problem -------------------------------------------------------------------------------------------------
 
-    def poll(self) -> tuple[str, Any]:
-        status = self.backend.status()
+    def poll(self, models: str) -> tuple[str, Any]:
+        status = self.backends[models].status()
         return badge(status), gr.Timer(active=not (status.ready or status.error))
 
-    def count(self, problem: str) -> str:
-        tokens = self.backend.count_tokens(problem) if problem and len(problem) <= MAX_PROBLEM_CHARS else None
+    def count(self, models: str, problem: str) -> str:
+        tokens = self.backends[models].count_tokens(problem) if problem and len(problem) <= MAX_PROBLEM_CHARS else None
         size = f"{len(problem or ''):,} of {MAX_PROBLEM_CHARS:,} characters"
         return f"{tokens:,} tokens · {size}" if tokens is not None else size
 
@@ -206,11 +228,23 @@ def badge(status: BackendStatus) -> str:
 
 def assumptions_table(config: RunConfig) -> str:
     head = ["The papers do not give these values; they are our choices, recorded in every trace.", "", "| setting | now | note |", "|---|---|---|"]
-    return "\n".join(head + [f"| {row['field']} | `{row['value']!r}` | {row['note']} |" for row in assumptions(config)])
+    rows = [(row["field"], as_code(repr(row["value"])).replace("|", "\\|"), row["note"]) for row in assumptions(config)]
+    return "\n".join(head + [f"| {field} | {value} | {note} |" for field, value, note in rows])
 
 
-def build_page(backend: Backend) -> gr.Blocks:
-    page = Page(backend)
+def choices(examples: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    return [(f"{one['teaches']}: {one['title']}", one["id"]) for one in examples]
+
+
+def set_title(models: str) -> str:
+    return (presets.OWN_MODELS if models == OWN else presets.MODEL_SETS[models]).title
+
+
+def build_page(*backends: Backend) -> gr.Blocks:
+    """The page over one or more model sets; the first is shown, the others are loaded when a visitor chooses them."""
+    page = Page(*backends)
+    backend, defaults, examples = backends[0], page.defaults[page.start_set], page.examples_of(page.start_set)
+    first = examples[0]
     with gr.Blocks(title="kvrescue", analytics_enabled=False, fill_width=True, delete_cache=(3600, 86400)) as demo:
         timer = gr.Timer(1.0)
         with gr.Row(elem_id="kvr-head"):
@@ -218,17 +252,30 @@ def build_page(backend: Backend) -> gr.Blocks:
             models = gr.Markdown(badge(backend.status()), elem_id="kvr-models")
         with gr.Row(elem_id="kvr-lane"):
             with gr.Column(scale=5, min_width=320):
-                example = gr.Dropdown(
-                    [(f"{one['teaches']}: {one['title']}", one["id"]) for one in page.examples.values()],
-                    label="Example (fills the problem and the settings)",
-                    value=page.first["id"],
-                    filterable=False,
-                    interactive=True,
-                    elem_id="kvr-example",
-                )
+                with gr.Row():
+                    example = gr.Dropdown(
+                        choices(examples),
+                        label="Example (fills the problem and the settings)",
+                        value=first["id"],
+                        filterable=False,
+                        interactive=True,
+                        scale=3,
+                        min_width=200,
+                        elem_id="kvr-example",
+                    )
+                    models_choice = gr.Dropdown(
+                        [(set_title(name), name) for name in page.backends],
+                        label="Models",
+                        value=page.start_set,
+                        filterable=False,
+                        interactive=True,
+                        scale=2,
+                        min_width=160,
+                        elem_id="kvr-set",
+                    )
                 problem = gr.Textbox(
                     label="Problem",
-                    value=page.first["problem"],
+                    value=first["problem"],
                     lines=4,
                     max_lines=8,
                     placeholder="Type a word problem, or choose an example.",
@@ -237,21 +284,26 @@ def build_page(backend: Backend) -> gr.Blocks:
                     elem_id="kvr-problem",
                 )
                 with gr.Row(elem_id="kvr-under"):
-                    counter = gr.Markdown(page.count(""), elem_id="kvr-count")
-                    reference = gr.Markdown(page.reference(page.first), elem_id="kvr-reference")
+                    counter = gr.Markdown(page.count(page.start_set, ""), elem_id="kvr-count")
+                    reference = gr.Markdown(page.reference(first), elem_id="kvr-reference")
+                with gr.Row(visible=page.start_set == "lab", elem_id="kvr-generator") as generator:
+                    difficulty = gr.Radio(DIFFICULTIES, value="medium", label="Difficulty", interactive=True, scale=3, elem_id="kvr-difficulty")
+                    fresh = gr.Button("New problem", scale=1, min_width=120, elem_id="kvr-new")
                 with gr.Row():
                     run = gr.Button("Run", variant="primary", min_width=80, elem_id="kvr-run")
                     stop = gr.Button("Stop", interactive=False, min_width=80, elem_id="kvr-stop")
                     download = gr.DownloadButton("Trace", interactive=False, min_width=80, elem_id="kvr-download")
                 status = gr.Markdown("", elem_id="kvr-status-line")
             with gr.Column(scale=6, min_width=320):
-                method = gr.Radio(settings.METHOD_CHOICES, value=page.defaults["method"], label="Method", interactive=True, elem_id="kvr-method")
+                method = gr.Radio(settings.METHOD_CHOICES, value=defaults["method"], label="Method", interactive=True, elem_id="kvr-method")
                 with gr.Group():
-                    basic = _grid(settings.BASIC, page.defaults)
+                    basic = _grid(settings.BASIC, defaults)
                 with gr.Accordion("Advanced settings", open=False, elem_id="kvr-advanced"):
-                    advanced = _grid(settings.ADVANCED, page.defaults)
+                    advanced = _grid(settings.ADVANCED, defaults)
+                with gr.Accordion("ReCo settings", open=False, elem_id="kvr-reco"):
+                    reco = _grid(settings.RECO, defaults)
                 with gr.Accordion("Assumptions: what the papers leave open", open=False, elem_id="kvr-assumptions"):
-                    assumed = gr.Markdown(assumptions_table(make_config(**page.defaults)))
+                    assumed = gr.Markdown(assumptions_table(make_config(**defaults)))
                 with gr.Row():
                     changed = gr.Markdown("", elem_id="kvr-changed")
                     reset = gr.Button("Reset settings", size="sm", elem_id="kvr-reset")
@@ -263,14 +315,17 @@ def build_page(backend: Backend) -> gr.Blocks:
             apply_default_css=False,
             elem_id="kvr-view",
         )
-        inputs: list[Any] = [method, *basic, *advanced]
+        inputs: list[Any] = [method, *basic, *advanced, *reco]
         by_field = dict(zip(settings.FIELDS, inputs, strict=True))
 
-        example.input(page.fill_example, example, [problem, reference, *inputs], queue=False, **_QUIET)
-        reset.click(page.reset, None, inputs, queue=False, **_QUIET)
-        gr.on([demo.load, problem.change], page.count, problem, counter, queue=False, trigger_mode="always_last", **_QUIET)
+        example.input(page.fill_example, [models_choice, example], [problem, reference, *inputs], queue=False, **_QUIET)
+        models_choice.input(page.switch, models_choice, [timer, example, generator, problem, reference, *inputs], queue=False, **_QUIET)
+        fresh.click(page.new_problem, difficulty, [problem, reference], queue=False, **_QUIET)
+        reset.click(page.reset, models_choice, inputs, queue=False, **_QUIET)
+        gr.on([demo.load, problem.change], page.count, [models_choice, problem], counter, queue=False, trigger_mode="always_last", **_QUIET)
         problem.input(lambda: "", None, reference, queue=False, **_QUIET)
-        gr.on([one.change for one in inputs], page.explain, inputs, [changed, assumed], queue=False, trigger_mode="always_last", **_QUIET)
+        explained = {"queue": False, "trigger_mode": "always_last", **_QUIET}
+        gr.on([one.change for one in inputs], page.explain, [models_choice, *inputs], [changed, assumed], **explained)
         gr.on(
             [demo.load, by_field["tau_ent"].change, by_field["tau_cmp"].change],
             None,
@@ -279,13 +334,13 @@ def build_page(backend: Backend) -> gr.Blocks:
             js=_THRESHOLDS_JS,
             api_visibility="private",
         )
-        gr.on([demo.load, timer.tick], page.poll, None, [models, timer], queue=False, **_QUIET)
+        gr.on([demo.load, timer.tick], page.poll, models_choice, [models, timer], queue=False, **_QUIET)
 
         # Queued, because only then an error becomes a toast, but never behind a run.
-        started = run.click(page.start, [problem, *inputs], [run, stop, download, status], concurrency_limit=None, **_QUIET)
+        started = run.click(page.start, [models_choice, problem, *inputs], [run, stop, download, status], concurrency_limit=None, **_QUIET)
         running = started.success(
             page.run,
-            [problem, *inputs],
+            [models_choice, problem, *inputs],
             [view, status],
             trigger_mode="once",
             show_progress="full",
@@ -297,7 +352,7 @@ def build_page(backend: Backend) -> gr.Blocks:
             ended(page.offer_trace, None, [run, stop, download], queue=False, **_QUIET)
         stop.click(page.stop, None, status, queue=False, **_QUIET)
         demo.unload(page.forget)
-        gr.api(solve_with(backend), api_name="solve", **_MODEL)
+        gr.api(solve_with(page.backends), api_name="solve", **_MODEL)
     return demo.queue(max_size=QUEUE_SIZE)
 
 

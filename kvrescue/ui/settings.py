@@ -35,8 +35,16 @@ POLICY_CHOICES = [
 ]
 CHOICES: dict[str, list[tuple[str, str]]] = {
     "policy": POLICY_CHOICES,
-    "scorer": [("likelihood (full context)", "likelihood"), ("rules", "rule"), ("nobody", "none")],
+    "scorer": [
+        ("process reward model", "prm"),
+        ("light estimator", "estimator"),
+        ("likelihood (full context)", "likelihood"),
+        ("rules", "rule"),
+        ("the lab's checker", "checker"),
+        ("nobody", "none"),
+    ],
     "scorer_model": [("helper", "helper"), ("base", "base")],
+    "ratio_of": [("all tokens seen", "logical"), ("tokens still held", "resident")],
 }
 
 BASIC = [
@@ -66,11 +74,25 @@ ADVANCED = [
     Control("max_steps", "Most steps", "", 128, 1),
     Control("max_tokens", "Most new tokens", "", 4096, 1),
     Control("deadline_s", "Time limit (seconds)", "", 1800, 10),
-    Control("scorer", "Judge", "stand-ins for a trained process reward model"),
+    Control("scorer", "Judge", "the PRM comes with the lab; likelihood and rules are stand-ins"),
     Control("scorer_model", "Judge's weights", "likelihood reads with these"),
     Control("system_prompt", "System prompt"),
 ]
-FIELDS = ["method", *(control.field for control in [*BASIC, *ADVANCED])]
+RECO = [
+    Control("retention_ratio", "Share kept (lambda)", "", 1, 0.05),
+    Control("delta", "Reward may move it by (delta)", "0 holds the share", 0.5, 0.01),
+    Control("reco_every", "Decide every (S tokens)", "", 512, 1),
+    Control("tau_l", "Low reward up to (tau_l)", "reflection is left alone", 1, 0.01),
+    Control("tau_h", "High reward from (tau_h)", "reflection is suppressed; two in a row ask for the answer", 1, 0.01),
+    Control("beta", "Penalty on reflection (beta)", "logits; 0 for none", 20, 0.5),
+    Control("tau_p", "Answer's perplexity up to (tau_p)", "0 never asks", 3, 0.01),
+    Control("max_probes", "Most questions", "", 50, 1),
+    Control("ratio_of", "Share of"),
+    Control("reflection_words", "Reflection words", "with commas"),
+    Control("closing_prompt", "Closing prompt", "up to the answer's opening brace"),
+]
+FREE_TEXT = ("system_prompt", "reflection_words", "closing_prompt")
+FIELDS = ["method", *(control.field for control in [*BASIC, *ADVANCED, *RECO])]
 
 
 def build(control: Control, value: Any) -> gr.components.Component:
@@ -102,7 +124,7 @@ def changes(values: dict[str, Any], defaults: dict[str, Any]) -> str:
     """Which settings differ from the defaults, in words; empty when none does."""
     different = [
         # The visitor's own text is not repeated: it would be read as Markdown.
-        name if name == "system_prompt" else f"{name} {values[name]} (default {defaults[name]})"
+        name if name in FREE_TEXT else f"{name} {values[name]} (default {defaults[name]})"
         for name in FIELDS[1:]
         if values[name] != defaults[name]
     ]

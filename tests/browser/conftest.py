@@ -26,7 +26,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="session")
 def served() -> Iterator[tuple[FakeBackend, str]]:
     backend = FakeBackend()
-    page = build_page(backend)
+    page = build_page(backend, FakeBackend("lab"))
     _, url, _ = page.launch(prevent_thread_lock=True, quiet=True, **launch_options())
     yield backend, url
     page.close()

@@ -8,6 +8,8 @@ import time
 import pytest
 from playwright.sync_api import Page, expect
 
+from kvrescue.lab.grade import read_story
+from kvrescue.presets import default_config
 from kvrescue.trace import read_trace
 from tests.ui.fake_backend import HOSTILE
 
@@ -250,3 +252,30 @@ def test_the_race_can_be_watched(served, visit):
     expect(page.locator(".kvr-lane").last).to_contain_text("writing")
     finished(page)
     expect(page.locator(".kvr-lanes")).to_be_hidden()
+
+
+def test_other_models_bring_their_examples_settings_and_problems(served, visit):
+    page = visit(served[1])
+    problem = page.locator("#kvr-problem textarea")
+    before = problem.input_value()
+    expect(page.locator("#kvr-new")).to_be_hidden()
+    page.click("#kvr-set input")
+    page.get_by_role("option", name="Lab").click()
+    expect(page.locator("#kvr-new")).to_be_visible()
+    expect(problem).not_to_have_value(before)
+    expect(page.locator("#kvr-n input[type=number]")).to_have_value(str(default_config("lab").n))
+    first = problem.input_value()
+    page.locator("#kvr-difficulty").get_by_text("hard").click()
+    page.click("#kvr-new")
+    expect(problem).not_to_have_value(first)
+    told = read_story(problem.input_value())
+    expect(page.locator("#kvr-reference")).to_contain_text(str(told.answer))
+    assert len(told.facts) == 7
+    page.fill("#kvr-problem textarea", "How many ferries cross the sea?")
+    page.click("#kvr-run")
+    expect(page.get_by_text("switch the models to SmolLM2")).to_be_visible()
+    expect(page.locator("#kvr-run")).to_be_enabled()
+    page.click("#kvr-set input")
+    page.get_by_role("option", name="SmolLM2").click()
+    expect(page.locator("#kvr-new")).to_be_hidden()
+    expect(problem).to_have_value(before)

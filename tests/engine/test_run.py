@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from kvrescue import events
-from kvrescue.config import METHODS, ConfigError, make_config
+from kvrescue.config import METHODS, RECO_METHODS, SINGLE_CHAIN_METHODS, ConfigError, make_config
 from kvrescue.engine import run as loop
+from kvrescue.engine.methods import PARTS
 from kvrescue.engine.proposer import Candidate
 from kvrescue.models.load import Pair
 from kvrescue.rewards.base import Reward
@@ -77,14 +78,14 @@ def test_every_method_yields_a_complete_stream(two, method, early_exit, scorer):
     check_stream(stream)
     assert stream[-1].type == "end"
     sources = set(stream[-1].totals)
-    assert sources == {"full": {"base"}, "evicted": {"base"}, "evicted-stepwise": {"base"}, "helper": {"helper"}}.get(method, {"base", "helper"})
-    per_step = len(sources) * (1 if method in ("full", "evicted", "helper") else 3)
+    assert sources == set(PARTS[method].sources)
+    per_step = len(sources) * (1 if method in SINGLE_CHAIN_METHODS else 3)
     for step in range(stream[-1].steps):
         assert len([c for c in of(events.Candidate, stream) if c.step == step]) == per_step
     for kv in of(events.Kv, stream):
         if kv.budget is not None:
             assert kv.resident <= 32
-        else:
+        elif method not in RECO_METHODS:
             assert kv.resident == kv.seen
 
 
@@ -114,13 +115,13 @@ def watched(models: Pair, monkeypatch, **settings) -> tuple[loop._Run, list[Cand
     """A run that is not started yet, and a list that its winners will be put in."""
     live = loop._Run(PROBLEM, make_config(**{**SMALL, **settings}), models, Stop())
     winners: list[Candidate] = []
-    commit = live._commit
+    commit = live.commit
 
     def spy(step, winner, score):
         winners.append(winner)
         yield from commit(step, winner, score)
 
-    monkeypatch.setattr(live, "_commit", spy)
+    monkeypatch.setattr(live, "commit", spy)
     return live, winners
 
 
@@ -323,3 +324,9 @@ def test_a_chat_template_without_a_system_turn_gets_it_in_the_users():
     )
     text = loaded.tokenizer.decode(loop.prompt_ids(loaded, "How many?", "Be brief."))
     assert text == "[Be brief.\n\nHow many?]"
+
+
+def test_a_single_chain_is_flagged_and_never_aborted(two):
+    stream = collect(two, method="evicted", tau_ent=0.1, ent_window=2)
+    assert of(events.Flag, stream) and not of(events.Abort, stream)
+    assert stream[-1].reason != "no_candidate"

@@ -187,9 +187,27 @@ def test_a_killed_conversion_is_done_again(tmp_path, monkeypatch):
     half.mkdir()
     (half / "config.json").write_text("{}")
     monkeypatch.setattr(smol, "_gguf_from_package", lambda work: None)
-    monkeypatch.setattr(smol, "_convert", lambda gguf, target: target.mkdir())
+
+    def convert(_gguf, target):
+        target.mkdir()
+        (target / "model.safetensors").write_bytes(b"weights")
+
+    monkeypatch.setattr(smol, "_convert", convert)
     assert smol.ensure_smollm2(lambda text: None) == half
     assert smol.cached_smollm2() == half and not (half / "config.json").exists()
+    (half / "model.safetensors").unlink()
+    assert smol.cached_smollm2() is None, "a cache without its weights is no cache"
+    assert smol.ensure_smollm2(lambda text: None) == half and (half / "model.safetensors").exists()
+
+
+def test_a_model_set_and_own_models_exclude_each_other(no_weights):
+    assert "not both" in str(refusal(load_pair, "lab", "somewhere"))
+
+
+def test_home_is_expanded(tmp_path, monkeypatch, no_weights):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "mine").mkdir()
+    assert "no config.json" in str(refusal(load_pair, None, "~/mine"))
 
 
 def test_smollm2_is_a_sane_language_model(smollm2):

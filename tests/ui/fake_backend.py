@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from kvrescue import events
 from kvrescue.config import ConfigError, RunConfig
+from kvrescue.presets import check_language
 from kvrescue.stop import Stop, Stopped
 from kvrescue.ui.backend import BackendStatus
 
@@ -18,12 +19,16 @@ INFO = events.ModelInfo(
 class FakeBackend:
     """``text`` is what every candidate writes; ``pause`` seconds pass between two events; ``die`` ends a run in an error."""
 
-    model_set = "smollm2"
-
-    def __init__(self, *, text: str = " synthetic words", steps: int = 3, pause: float = 0.0, die: bool = False) -> None:
-        self.text, self.steps, self.pause, self.die = text, steps, pause, die
+    def __init__(self, model_set: str = "smollm2", *, text: str = " synthetic words", steps: int = 3, pause: float = 0.0, die: bool = False) -> None:
+        self.model_set, self.text, self.steps, self.pause, self.die = model_set, text, steps, pause, die
         self.running = 0
         self.most_running = 0
+
+    def start(self) -> None:
+        pass
+
+    def check(self, problem: str) -> None:
+        check_language(self.model_set, problem)
 
     def status(self) -> BackendStatus:
         return BackendStatus(True, "ready", models="synthetic-model", note="A scripted engine.", device="cpu")

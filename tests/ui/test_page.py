@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvrescue.config import POLICIES, ConfigError, RunConfig, make_config
-from kvrescue.presets import MODEL_SETS, default_config
+from kvrescue.presets import MODEL_SETS, check_language, default_config, default_settings
 from kvrescue.stop import Stop
 from kvrescue.trace import parse_trace
 from kvrescue.ui import sessions as store
@@ -63,8 +63,12 @@ def test_changes_are_named():
 
 @pytest.mark.parametrize("example", load_examples(), ids=lambda example: example["id"])
 def test_examples_fill_valid_settings(example):
-    make_config(**{**DEFAULTS, **example["settings"]})
-    filled = Page(FakeBackend()).fill_example(example["id"])
+    models = example["models"]
+    make_config(**{**default_settings(models), **example["settings"]})
+    check_language(models, example["problem"])
+    page = Page(FakeBackend(models))
+    assert example in page.examples_of(models)
+    filled = page.fill_example(models, example["id"])
     assert filled[0] == example["problem"] and example["answer"] in filled[1] and len(filled) == 2 + len(form.FIELDS)
 
 
@@ -76,9 +80,13 @@ def test_model_sets_have_valid_defaults():
 def test_visitors_text_is_never_markdown():
     page = Page(FakeBackend())
     values = {name: DEFAULTS[name] for name in form.FIELDS}
-    changed, _ = page.explain(*{**values, "system_prompt": "![x](http://evil.example/x)"}.values())
+    changed, _ = page.explain("smollm2", *{**values, "system_prompt": "![x](http://evil.example/x)"}.values())
     assert changed == "Changed: system_prompt"
-    wrong, _ = page.explain(*{**values, "policy": "![x](http://evil.example) `<b>`"}.values())
+    evil = "`x` ![x](http://evil.example/x) | \\boxed{"
+    changed, table = page.explain("smollm2", *{**values, "closing_prompt": evil, "reflection_words": evil}.values())
+    assert changed == "Changed: reflection_words, closing_prompt"
+    assert "| closing_prompt | `" in table and table.count("`") % 2 == 0 and "`x`" not in table
+    wrong, _ = page.explain("smollm2", *{**values, "policy": "![x](http://evil.example) `<b>`"}.values())
     assert wrong.startswith("⚠ `policy is '![x]") and wrong.count("`") == 2
 
 
@@ -210,7 +218,7 @@ def test_the_store_is_bounded(monkeypatch):
 @pytest.fixture(scope="module")
 def served():
     backend = FakeBackend()
-    page = build_page(backend)
+    page = build_page(backend, FakeBackend("lab"))
     _, url, _ = page.launch(prevent_thread_lock=True, quiet=True, server_port=None, **launch_options())
     yield backend, url
     page.close()
@@ -235,6 +243,8 @@ def test_solve_through_the_api(served):
         ({"problem": "p", "settings": {"tau_ent": -1}}, "tau_ent is -1"),
         ({"problem": "p", "settings": {"what": 1}}, "no setting called 'what'"),
         ({"problem": "too long for the model"}, "reads at most 8,000"),
+        ({"problem": "p", "models": "magic"}, "models is 'magic'; allowed: smollm2, lab."),
+        ({"problem": "A ferry?", "models": "lab"}, "know only the words of their stories and numbers from 0 to 99, not: ferry."),
     ],
 )
 def test_bad_input_through_the_api_gets_the_same_sentences(served, arguments, sentence):

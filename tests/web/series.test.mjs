@@ -50,8 +50,8 @@ test("every committed step has a reward, every abort a cross, and memory a point
   const data = series(state, "step", t);
   assert.deepEqual(data.reward.committed.map(({ y }) => y), state.steps.map((step) => step.commit.score));
   assert.equal(data.reward.aborted.length, state.counts.aborts);
-  assert.equal(data.retention.length, 7);
-  assert.equal(data.retention[0].x, 0);
+  assert.equal(data.retention.held.length, 7);
+  assert.equal(data.retention.held[0].x, 0);
   assert.equal(data.entropy.aborted.length + data.gzip.aborted.length, state.counts.aborts);
 });
 

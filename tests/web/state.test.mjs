@@ -26,6 +26,23 @@ test("counts add up", () => {
   for (const total of Object.values(state.closing.totals)) assert.equal(total.generated, total.committed + total.discarded + total.aborted);
 });
 
+test("what ReCo decides is kept with its step", () => {
+  const state = fold([
+    { type: "step_begin", step: 0, penalty: 4, band: "high" },
+    { type: "tokens", step: 0, source: "base", rows: [{ cand: 0, tokens: 2, text: "So 3", ent: [0.1, 0.2], suppressed: [[1, "Wait", "So"]] }] },
+    { type: "commit", step: 0, source: "base", cand: 0, score: 0.9, text: "So 3", tokens: 2, pieces: ["So", " 3"], ended: "delimiter" },
+    { type: "probe", step: 0, text: "x", answer: "42", perplexity: 1.03, threshold: 1.1, accepted: true, tokens: 2, seconds: 0.1 },
+    { type: "probe", step: 0, text: "x", answer: null, perplexity: null, threshold: 1.1, accepted: "yes", tokens: 2, seconds: 0.1 },
+    { type: "retain", step: 0, asked: 0.25, length: 200, target: 50, before: 96, after: 50, reason: "reward" },
+    { type: "retain", step: 0, asked: "much" },
+  ]);
+  const [step] = state.steps;
+  assert.deepEqual([step.penalty, step.band, step.retain.target], [4, "high", 50]);
+  assert.deepEqual(step.probes.map(({ answer, accepted }) => [answer, accepted]), [["42", true], [null, false]]);
+  assert.deepEqual(winnerOf(step).suppressed, [[1, "Wait", "So"]]);
+  assert.equal(state.skipped, 1);
+});
+
 test("the fold is the same in one go and in pieces", () => {
   const events = synthetic({ steps: 5, n: 3, text: HOSTILE });
   const text = lines(events);

@@ -1,0 +1,163 @@
+"""``python -m kvrescue lab train``: from nothing to the bundled models and their cards."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from kvrescue import presets
+from kvrescue.config import make_config
+from kvrescue.lab import judge, story
+from kvrescue.lab.evaluate import Record, solve, spread
+from kvrescue.lab.export import export
+from kvrescue.lab.story import Difficulty, held_out
+from kvrescue.lab.train import Counters, Recipe, Say, train
+from kvrescue.models.load import Pair
+from kvrescue.reco import distil
+from kvrescue.rewards.reading import Calibration
+
+RECIPES: dict[str, Recipe] = {
+    "base": Recipe(hidden=64, layers=3, heads=4, seed=1),
+    "helper": Recipe(hidden=40, layers=3, heads=4, seed=2),
+    "prm": Recipe(hidden=64, layers=3, heads=4, seed=3, tokens=16_000_000),
+}
+ROLES = {
+    "base": "the capable model whose cache is evicted",
+    "helper": "the smaller model that keeps everything: the base's recipe, data and number of tokens, fewer and narrower layers",
+    "prm": "the judge: a language model of the base's size, trained from another seed, that verifies steps",
+}
+ESTIMATOR_SEED = 9_000
+CARD_SEED = 7_000
+"""Held-out problems of the cards; the report has seeds of its own."""
+
+
+def make(
+    parts: Sequence[str], out: Path, work: Path, say: Say, *, tokens: int | None = None, problems: int = 200, workers: int | None = None
+) -> None:
+    """Train ``parts`` into ``out``; checkpoints lie below ``work``. ``tokens`` shortens the training, for a test of the path."""
+    for part in (name for name in parts if name in RECIPES):
+        recipe = replace(RECIPES[part], tokens=tokens) if tokens else RECIPES[part]
+        model, counters = train(recipe, work / part, _named(say, part))
+        export(model, out / part)
+        (out / part / "training.json").write_text(json.dumps({"recipe": asdict(recipe), "counters": asdict(counters)}, indent=1) + "\n")
+    if "prm" in parts:
+        calibrate(out, say, problems, workers)
+    if "estimator" in parts:
+        say("estimator: learning from the PRM's scores")
+        tasks = [(held_out(ESTIMATOR_SEED, index).text, index) for index in range(problems)]
+        figures = distil.fit_and_write(list(spread(_distilled, tasks, workers, out)), "lab-prm", out / "estimator")
+        say(f"estimator: {json.dumps(figures)}")
+    for part in (name for name in parts if name in RECIPES):
+        say(f"{part}: writing its card")
+        write_card(part, out, problems, workers)
+
+
+def _distilled(pair: Pair, task: tuple[str, int]) -> distil.Pairs:
+    return distil.pairs_of(pair, "prm", *task)
+
+
+def _named(say: Say, part: str) -> Say:
+    return lambda text: say(f"{part}: {text}")
+
+
+def calibrate(out: Path, say: Say, problems: int, workers: int | None = None) -> None:
+    """Fit the PRM's score on one set of problems and measure it on another; both lie beside its weights."""
+    Calibration(4.0, 1.0, 1.0).write(out / "prm")  # something to choose with while samples are collected
+    say("prm: collecting graded steps")
+    fitted = judge.fit(_samples(out, "train", 2 * problems, workers))
+    fitted.write(out / "prm")
+    say("prm: measuring on other problems")
+    found = judge.measured(_samples(out, "test", problems, workers), fitted)
+    (out / "prm" / "measured.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def _samples(out: Path, split: str, problems: int, workers: int | None) -> list[judge.Sample]:
+    tasks = [(split, index) for index in range(problems)]
+    return [sample for some in spread(judge.collect, tasks, workers, out) for sample in some]
+
+
+# --- cards ----------------------------------------------------------------------------------------------------------------
+
+
+def _alone(pair: Pair, task: tuple[str, int, Difficulty]) -> Record:
+    """One problem by one model alone, full cache, greedy."""
+    part, index, difficulty = task
+    models = {"base": pair.base, "helper": pair.helper, "prm": pair.prm.loaded if pair.prm else pair.base}
+    alone = replace(pair, base=models[part], helper=models[part])
+    values = {**presets.default_settings("lab"), "method": "full", "scorer": "none", "temperature": 0.0}
+    return solve(alone, index, CARD_SEED, difficulty, make_config(**values))
+
+
+def write_card(part: str, out: Path, problems: int, workers: int | None = None) -> None:
+    tasks: list[tuple[str, int, Difficulty]] = [(part, index, level) for level in ("easy", "medium", "hard") for index in range(problems)]
+    records = list(spread(_alone, tasks, workers, out))
+    notes = json.loads((out / part / "training.json").read_text(encoding="utf-8"))
+    recipe, counters = Recipe(**notes["recipe"]), Counters(**notes["counters"])
+    lines = [
+        f"# lab-{part}",
+        "",
+        f"{ROLES[part][0].upper()}{ROLES[part][1:]}.",
+        "",
+        f"- **Architecture**: Llama, {recipe.layers} layers of width {recipe.hidden}, {recipe.heads} heads; one token a word, "
+        f"numbers 0 to {story.TOP} one token each.",
+        "- **Data**: stories and solutions of `kvrescue/lab/story.py`, made as they are read; no text from elsewhere.",
+        f"- **Recipe**: `kvrescue/lab/train.py`, seed {recipe.seed}, {counters.all_tokens / 1e6:.1f} million tokens in all "
+        f"({recipe.tokens / 1e6:.1f} in the last phase), learning rate {recipe.rate:g} with a cosine to zero.",
+        f"- **Training time**: {counters.seconds / 60:.0f} minutes on one CPU thread.",
+        f"- **Reproduce**: `python -m kvrescue lab train {part}`.",
+        "",
+        f"Alone with its full cache, greedy, {problems} held-out problems of each difficulty; errors are of single steps:",
+        "",
+        "| difficulty | right | recall steps right | sums right | products right |",
+        "|---|---|---|---|---|",
+    ]
+    for level in ("easy", "medium", "hard"):
+        mine = [record for record, task in zip(records, tasks, strict=True) if task[2] == level]
+        shares = [_share(mine, kind) for kind in ("recall", "sum", "product")]
+        lines.append(f"| {level} | {100 * sum(one.right for one in mine) / len(mine):.1f} % | " + " | ".join(shares) + " |")
+    if part == "prm":
+        lines += ["", *_judge_lines(out)]
+    lines += [
+        "",
+        "**Limits.** It knows one kind of story, a few hundred words, and whole numbers from 0 to 99. "
+        "It is made to show a phenomenon, not to be useful.",
+    ]
+    (out / part / "README.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _share(records: Sequence[Record], kind: str) -> str:
+    counts = [record.kinds.get(kind, [0, 0]) for record in records]
+    total = sum(count[0] for count in counts)
+    return f"{100 * sum(count[1] for count in counts) / total:.1f} %" if total else "–"
+
+
+def _judge_lines(out: Path) -> list[str]:
+    found: dict[str, Any] = json.loads((out / "prm" / "measured.json").read_text(encoding="utf-8"))
+    calibration = Calibration.read(out / "prm")
+
+    def shown(value: float | None) -> str:
+        return "–" if value is None else f"{value:.4f}"
+
+    lines = [
+        "**As a judge.** Score of a step = sigmoid(bias + worst x w + mean x m) of the most surprising token's gap to the best one and of "
+        f"the mean log-probability, both in nats: bias {calibration.bias}, w {calibration.worst}, m {calibration.mean}. It is a verifier "
+        "language model with a calibrated score and not a scalar head: a model that can compute the step itself is surprised by every wrong "
+        "one, while a head has to learn sums from one bit a step.",
+        "",
+        f"Measured on {found['steps']:,} real steps of evicted bases and helpers on other problems ({found['right']:,} of them right): "
+        f"AUC {shown(found['auc'])}, accuracy {100 * found['accuracy']:.1f} %.",
+        "",
+        "| wrong steps | how many | AUC against right steps |",
+        "|---|---|---|",
+    ]
+    names = {"recall": "recall", "arithmetic": "arithmetic", "form": "form", "corrupted": "corrupted by hand"}
+    return lines + [f"| {title} | {found[name]['steps']:,} | {shown(found[name]['auc'])} |" for name, title in names.items()]
+
+
+def sample_problem(seed: int | None, difficulty: Difficulty) -> story.Story:
+    """A fresh problem: of ``seed``, or of the system's randomness."""
+    return story.held_out(random.SystemRandom().randrange(10**9) if seed is None else seed, 0, difficulty)

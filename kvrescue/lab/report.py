@@ -1,0 +1,287 @@
+"""``python -m kvrescue lab report``: the effect, measured on fresh problems, as a table, JSON lines and a page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from kvrescue import presets
+from kvrescue.config import POLICIES, make_config
+from kvrescue.lab.evaluate import Record, solve, spread
+from kvrescue.lab.story import Difficulty
+from kvrescue.models.load import Pair
+
+EVALUATED_POLICY = "rkv"
+"""The policy of the rows other than ``evicted`` when none is asked for."""
+ANSWER_LEVEL = "evicted-best-of-n"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One row of the table before it is measured: a method and the settings that differ from the lab's."""
+
+    method: str
+    policy: str | None = None
+    budget: int | None = None
+    n: int = 1
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def config_values(self) -> dict[str, Any]:
+        given: dict[str, Any] = {"policy": self.policy, "budget": self.budget, "n": self.n, **self.settings}
+        return {**presets.default_settings("lab"), **{name: value for name, value in given.items() if value is not None}}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measured row; what the columns mean is told in report_output.COLUMNS."""
+
+    method: str
+    policy: str | None
+    budget: int | None
+    n: int
+    problems: int
+    accuracy: float
+    ci_low: float
+    ci_high: float
+    unfinished: float
+    degenerate: float
+    base_tokens: float
+    helper_tokens: float
+    helper_share: float | None
+    recovery: float | None
+    seconds: float
+    saving: float | None
+    recall_errors: float
+    arithmetic_errors: float
+    form_errors: float
+    peak_resident: int
+
+
+def rescue_cells(policies: Sequence[str] | None, budgets: Sequence[int], ns: Sequence[int]) -> list[Cell]:
+    """The rescue suite. Without ``policies``: every policy for ``evicted``, R-KV for the rest."""
+    plain = {"scorer": "none", "early_exit": False}
+    cells = [Cell("full", settings={"method": "full", **plain}), Cell("helper", settings={"method": "helper", **plain})]
+    for policy in policies or POLICIES:
+        cells += [Cell("evicted", policy, budget, 1, {"method": "evicted", **plain}) for budget in budgets]
+    most = max(ns)
+    for policy in policies or [EVALUATED_POLICY]:
+        for budget in budgets:
+            rescue = {"method": "kv-rescue"}
+            samples = 2 * most
+            cells += [
+                Cell(ANSWER_LEVEL, policy, budget, samples, {"method": "evicted", "scorer": "prm", "early_exit": False, "greedy_first": False}),
+                Cell("evicted-stepwise", policy, budget, samples, {"method": "evicted-stepwise", "early_exit": False}),
+                *(Cell("kv-rescue", policy, budget, n, rescue) for n in ns),
+                Cell("kv-rescue-no-exit", policy, budget, most, {**rescue, "early_exit": False}),
+                Cell("kv-rescue-checker", policy, budget, most, {**rescue, "scorer": "checker"}),
+            ]
+    return cells
+
+
+@dataclass(frozen=True)
+class _Task:
+    cell: Cell
+    index: int
+    seed: int
+    difficulty: Difficulty
+
+
+def _work(pair: Pair, task: _Task) -> Record:
+    values = {**task.cell.config_values(), "seed": task.index}
+    if task.cell.method != ANSWER_LEVEL:
+        return solve(pair, task.index, task.seed, task.difficulty, make_config(**values))
+    configs = [make_config(**{**values, "seed": task.index + 100_003 * k}) for k in range(task.cell.n)]
+    return _best_of([solve(pair, task.index, task.seed, task.difficulty, config) for config in configs])
+
+
+def _best_of(runs: Sequence[Record]) -> Record:
+    """Whole trajectories, judged by their weakest step; one without an answer is never preferred. It costs what all of them cost."""
+    chosen = max(runs, key=lambda one: (one.answered, one.reward if one.reward is not None else -1.0))
+    together = {name: sum(getattr(one, name) for one in runs) for name in ("base_tokens", "helper_tokens", "seconds", "aborted")}
+    return Record(**{**asdict(chosen), **together})
+
+
+def measure(
+    cells: Sequence[Cell],
+    problems: int,
+    seed: int,
+    difficulty: Difficulty = "medium",
+    workers: int | None = None,
+    tick: Callable[[str, int], None] = lambda _row, _done: None,
+    build: Callable[[Cell, Sequence[Record], Sequence[Any]], Any] | None = None,
+) -> Iterator[Any]:
+    """Rows in the order of ``cells``, each as soon as it is measured; ``build`` makes one of its cell, its records and the rows before.
+
+    After ``evicted-stepwise`` the row of oracle choice follows, which costs nothing.
+    """
+    for cell in cells:
+        make_config(**cell.config_values())  # what can be refused is refused before any compute
+    tasks = [_Task(cell, index, seed, difficulty) for cell in cells for index in range(problems)]
+    records = spread(_work, tasks, workers)
+    found: dict[tuple[str, str | None, int | None], list[Record]] = {}
+    done: list[Any] = []
+    for cell in cells:
+        mine = []
+        for _ in range(problems):
+            mine.append(next(records))
+            tick(_name(cell), len(mine))
+        found.setdefault((cell.method, cell.policy, cell.budget), mine)
+        done.append((build or _row)(cell, mine, done))
+        yield done[-1]
+        if cell.method == "evicted-stepwise":
+            choice = _oracle(found["evicted", cell.policy, cell.budget], found["helper", None, None])
+            yield _row(Cell("oracle-choice", cell.policy, cell.budget), choice, done)
+
+
+def _name(cell: Cell) -> str:
+    return " ".join(str(part) for part in (cell.method, cell.policy, cell.budget, f"N={cell.n}") if part is not None)
+
+
+def _oracle(evicted: Sequence[Record], helper: Sequence[Record]) -> list[Record]:
+    """Per problem the better of two whole runs, as if somebody knew."""
+    return [one if one.right or not other.right else other for one, other in zip(evicted, helper, strict=True)]
+
+
+def _row(cell: Cell, records: Sequence[Record], before: Sequence[Row]) -> Row:
+    count = len(records)
+    right = sum(one.right for one in records)
+    low, high = wilson(right, count)
+    steps = sum(one.base_steps + one.helper_steps for one in records)
+    base_tokens = _mean(records, "base_tokens")
+    rescue = cell.method.startswith("kv-rescue")
+    twin = ("evicted-stepwise", cell.policy, cell.budget, 2 * cell.n)
+    same = next((row for row in before if (row.method, row.policy, row.budget, row.n) == twin), None)
+    return Row(
+        method=cell.method,
+        policy=cell.policy,
+        budget=cell.budget,
+        n=cell.n,
+        problems=count,
+        accuracy=right / count,
+        ci_low=low,
+        ci_high=high,
+        unfinished=sum(not one.answered for one in records) / count,
+        degenerate=sum(one.degenerate for one in records) / count,
+        base_tokens=base_tokens,
+        helper_tokens=_mean(records, "helper_tokens"),
+        helper_share=sum(one.helper_steps for one in records) / max(1, steps) if rescue else None,
+        recovery=_recovery(cell, right / count, count, before),
+        seconds=_mean(records, "seconds"),
+        saving=1 - base_tokens / same.base_tokens if rescue and same else None,
+        recall_errors=_first(records, "recall"),
+        arithmetic_errors=_first(records, "arithmetic"),
+        form_errors=_first(records, "form"),
+        peak_resident=max(one.peak_resident for one in records),
+    )
+
+
+def _mean(records: Sequence[Record], name: str) -> float:
+    return sum(getattr(one, name) for one in records) / len(records)
+
+
+def _first(records: Sequence[Record], error: str) -> float:
+    return sum(one.first_error == error for one in records) / len(records)
+
+
+def _recovery(cell: Cell, accuracy: float, problems: int, before: Sequence[Row]) -> float | None:
+    full = next((row.accuracy for row in before if row.method == "full"), None)
+    evicted = next((row.accuracy for row in before if (row.method, row.policy, row.budget) == ("evicted", cell.policy, cell.budget)), None)
+    if cell.method in ("full", "helper", "evicted") or full is None or evicted is None or full - evicted < 0.5 / problems:
+        return None
+    return (accuracy - evicted) / (full - evicted)
+
+
+def wilson(right: int, count: int, z: float = 1.96) -> tuple[float, float]:
+    """95 % interval of a share."""
+    share, square = right / count, z * z / count
+    middle = (share + square / 2) / (1 + square)
+    half = z * math.sqrt(share * (1 - share) / count + square / (4 * count)) / (1 + square)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+# --- the ReCo suite --------------------------------------------------------------------------------------------------------
+
+RECO_POLICY = "snapkv-decode"
+"""ReCo selects by the attention of the newest queries."""
+
+
+def reco_cells(policies: Sequence[str] | None, budgets: Sequence[int], ns: Sequence[int]) -> list[Cell]:
+    """The ReCo suite: the full chain, fixed shares, ReCo, ReCo without each of its parts, each part alone, and ReCo with KV-Rescue."""
+    # Sampled, because the most probable text has no looks back that could be spared.
+    base = {"policy": RECO_POLICY, "window": 32, "protect_prompt": True, "greedy_first": False}
+    keep_all = {**base, "method": "reco", "retention_ratio": 1.0, "delta": 0.0}
+    reco = {**base, "method": "reco"}
+    cells = [Cell("full-cot", settings={"method": "full", "scorer": "none", "greedy_first": False})]
+    for policy in policies or ("snapkv-decode", "rkv"):
+        cells.append(Cell("reco-uniform", policy, settings={**base, "method": "reco-uniform", "scorer": "none", "policy": policy}))
+    return [
+        *cells,
+        Cell("reco", settings=reco),
+        Cell("reco-no-adaptation", settings={**reco, "delta": 0.0}),
+        Cell("reco-no-reflection", settings={**reco, "beta": 0.0}),
+        Cell("reco-no-exit", settings={**reco, "tau_p": 0.0}),
+        Cell("retention-only", settings={**reco, "beta": 0.0, "tau_p": 0.0}),
+        Cell("reflection-only", settings={**keep_all, "tau_p": 0.0}),
+        Cell("exit-only", settings={**keep_all, "beta": 0.0}),
+        *(Cell("reco+rescue", n=n, settings={**base, "method": "reco+rescue"}) for n in ns),
+    ]
+
+
+@dataclass(frozen=True)
+class RecoRow:
+    """One measured row of the ReCo suite."""
+
+    method: str
+    policy: str | None
+    n: int
+    problems: int
+    accuracy: float
+    ci_low: float
+    ci_high: float
+    tokens: float
+    """Committed per problem; those of probes are generated by the base and not among them unless accepted."""
+    mean_kv: float
+    peak_kv: float
+    seconds: float
+    retention_mean: float
+    probes: float
+    penalised: float
+    helper_share: float | None
+
+
+def _reco_row(cell: Cell, records: Sequence[Record], _before: Sequence[Any]) -> RecoRow:
+    count, right = len(records), sum(one.right for one in records)
+    low, high = wilson(right, count)
+    helped = sum(one.helper_steps for one in records)
+    return RecoRow(
+        method=cell.method,
+        policy=cell.policy or cell.settings.get("policy"),
+        n=cell.n,
+        problems=count,
+        accuracy=right / count,
+        ci_low=low,
+        ci_high=high,
+        tokens=_mean(records, "committed_tokens"),
+        mean_kv=_mean(records, "mean_resident"),
+        peak_kv=_mean(records, "peak_resident"),
+        seconds=_mean(records, "seconds"),
+        retention_mean=_mean(records, "retention"),
+        probes=_mean(records, "probes"),
+        penalised=_mean(records, "suppressed"),
+        helper_share=helped / max(1, helped + sum(one.base_steps for one in records)) if cell.method == "reco+rescue" else None,
+    )
+
+
+@dataclass(frozen=True)
+class Suite:
+    cells: Callable[[Sequence[str] | None, Sequence[int], Sequence[int]], list[Cell]]
+    row: Callable[[Cell, Sequence[Record], Sequence[Any]], Any]
+
+
+SUITES = {"rescue": Suite(rescue_cells, _row), "reco": Suite(reco_cells, _reco_row)}
+
+
+def as_json(row: Row | RecoRow) -> dict[str, Any]:
+    return {name: round(value, 4) if isinstance(value, float) else value for name, value in asdict(row).items()}

@@ -1,0 +1,123 @@
+"""Choose the lab's examples by what they show: runs fresh problems until each lesson has one, and writes them to examples/problems.json.
+
+python -m scripts.choose_examples
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kvrescue import presets
+from kvrescue.config import make_config
+from kvrescue.lab import story
+from kvrescue.lab.evaluate import Record, solve
+from kvrescue.lab.story import Difficulty
+from kvrescue.models.load import Pair, load_pair
+
+FILE = Path(__file__).resolve().parents[1] / "examples" / "problems.json"
+SEED = 4_000
+MOST = 40
+
+RECO: dict[str, Any] = {"policy": "snapkv-decode", "window": 32, "protect_prompt": True, "greedy_first": False}
+
+Runs = dict[str, Record]
+LESSONS: list[tuple[str, str, str, Difficulty, dict[str, Any], Callable[[Runs], bool]]] = [
+    (
+        "lab-rescue",
+        "Start here",
+        "Rescued step by step",
+        "medium",
+        {},
+        lambda runs: runs["full"].right and both(runs["kv-rescue"]) and not (runs["evicted"].right or runs["helper"].right),
+    ),
+    (
+        "lab-forgets",
+        "The same weights, evicted",
+        "It invents what it forgot",
+        "medium",
+        {"method": "evicted"},
+        lambda runs: runs["full"].right and runs["evicted"].answered and runs["evicted"].first_error == "recall",
+    ),
+    (
+        "lab-derails",
+        "See a mind derail",
+        "It never finds the end",
+        "medium",
+        {"method": "evicted"},
+        lambda runs: runs["full"].right and not runs["evicted"].answered,
+    ),
+    ("lab-full", "The same weights, whole memory", "Nothing is forgotten", "medium", {"method": "full"}, lambda runs: runs["full"].right),
+    (
+        "lab-helper",
+        "The helper alone",
+        "It remembers, and miscalculates",
+        "medium",
+        {"method": "helper"},
+        lambda runs: runs["helper"].answered and not runs["helper"].right and runs["helper"].first_error == "arithmetic",
+    ),
+    (
+        "lab-easy",
+        "A short story",
+        "Three people, rescued",
+        "easy",
+        {},
+        lambda runs: runs["kv-rescue"].right and not runs["evicted"].right and runs["full"].right,
+    ),
+    (
+        "lab-reco",
+        "ReCo",
+        "One reward drives memory, reflection and stopping",
+        "medium",
+        {"method": "reco", **RECO},
+        lambda runs: runs["reco"].right and runs["reco"].probes > 0 and runs["reco"].suppressed > 0,
+    ),
+]
+
+
+def both(run: Record) -> bool:
+    """Right, both sources wrote steps, and none of them is wrong."""
+    return run.right and run.base_steps > 0 and run.helper_steps > 0 and run.first_error is None
+
+
+class _Memo(dict[str, Record]):
+    """Runs of one problem, made when a lesson asks for them."""
+
+    def __init__(self, pair: Pair, index: int, difficulty: Difficulty) -> None:
+        super().__init__()
+        self._at = pair, index, difficulty
+
+    def __missing__(self, method: str) -> Record:
+        pair, index, difficulty = self._at
+        reco = RECO if method.startswith("reco") else {}
+        self[method] = solve(pair, index, SEED, difficulty, make_config(**{**presets.default_settings("lab"), "method": method, **reco}))
+        return self[method]
+
+
+def main() -> None:
+    pair = load_pair("lab")
+    chosen: list[dict[str, Any]] = []
+    used: set[tuple[str, int]] = set()
+    memos: dict[tuple[str, int], _Memo] = {}
+    for name, teaches, title, level, settings, shows in LESSONS:
+        for index in range(MOST):
+            at = (level, index)
+            if at not in used and shows(memos.setdefault(at, _Memo(pair, index, level))):
+                break
+        else:
+            print(f"{name}: none of {MOST} problems shows it")
+            continue
+        used.add(at)
+        told = story.held_out(SEED, index, level)
+        print(f"{name}: problem {index}", flush=True)
+        chosen.append(
+            {"id": name, "models": "lab", "teaches": teaches, "title": title, "problem": told.text, "answer": str(told.answer), "settings": settings}
+        )
+    others = [one for one in json.loads(FILE.read_text(encoding="utf-8")) if one["models"] != "lab"]
+    FILE.write_text(json.dumps([*chosen, *others], indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
