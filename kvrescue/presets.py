@@ -25,7 +25,7 @@ MODEL_SETS: dict[str, ModelSet] = {
     "lab": ModelSet(
         title="Lab (bundled)",
         note="Trained from nothing on short stories; they know no other words.",
-        parameters=475_000,
+        parameters=236_296,
         settings={
             "scorer": "prm",
             "n": 4,

@@ -107,7 +107,7 @@ def write_card(part: str, out: Path, problems: int, workers: int | None = None) 
         "- **Data**: stories and solutions of `kvrescue/lab/story.py`, made as they are read; no text from elsewhere.",
         f"- **Recipe**: `kvrescue/lab/train.py`, seed {recipe.seed}, {counters.all_tokens / 1e6:.1f} million tokens in all "
         f"({recipe.tokens / 1e6:.1f} in the last phase), learning rate {recipe.rate:g} with a cosine to zero.",
-        f"- **Training time**: {counters.seconds / 60:.0f} minutes on one CPU thread.",
+        f"- **Training time**: {counters.seconds / 60:.0f} minutes on a CPU.",
         f"- **Reproduce**: `python -m kvrescue lab train {part}`.",
         "",
         f"Alone with its full cache, greedy, {problems} held-out problems of each difficulty; errors are of single steps:",

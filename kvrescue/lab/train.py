@@ -109,7 +109,8 @@ def train(recipe: Recipe, folder: Path, say: Say, *, save_every: float = 60.0) -
     optimiser = torch.optim.AdamW(model.parameters(), lr=recipe.rate, betas=(0.9, 0.98), weight_decay=0.01)
     counters = _resume(folder, recipe, model, optimiser) or Counters()
     if counters.all_tokens:
-        say(f"going on after {counters.all_tokens:,} tokens, phase {counters.phase + 1} of {len(PHASES)}")
+        where = f"phase {counters.phase + 1} of {len(PHASES)}" if counters.phase < len(PHASES) else "nothing is left to train"
+        say(f"going on after {counters.all_tokens:,} tokens, {where}")
     smooth, began, saved = 0.0, time.perf_counter(), time.perf_counter()
     model.train()
     while counters.phase < len(PHASES):
