@@ -58,7 +58,7 @@ MODEL_SETS: dict[str, ModelSet] = {
         settings={"n": 2, "budget": 64, "buffer": 32, "max_step_tokens": 96, "max_tokens": 256, "deadline_s": 300.0},
     ),
 }
-DEFAULT_MODEL_SET = "smollm2"
+DEFAULT_MODEL_SET = "lab"
 OWN_MODELS = ModelSet(title="Your own models", note="", parameters=0, settings={"n": 2, "max_tokens": 512})
 
 
