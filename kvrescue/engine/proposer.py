@@ -218,7 +218,7 @@ class Proposer:
     # --- asking for the answer ----------------------------------------------------------------------------------------------
 
     @torch.no_grad()
-    def probe(self, closing: Sequence[int], step: int, most: int) -> Probed:
+    def probe(self, closing: Sequence[int], most: int) -> Probed:
         """Append ``closing`` to a copy of the cache and write the answer greedily, without penalty; this proposer stays as it is.
 
         The perplexity is over the tokens behind the opening brace up to its matching brace (early_exit.py).

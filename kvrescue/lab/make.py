@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -145,8 +144,8 @@ def _judge_lines(out: Path) -> list[str]:
     lines = [
         "**As a judge.** Score of a step = sigmoid(bias + worst x w + mean x m) of the most surprising token's gap to the best one and of "
         f"the mean log-probability, both in nats: bias {calibration.bias}, w {calibration.worst}, m {calibration.mean}. It is a verifier "
-        "language model with a calibrated score and not a scalar head: a model that can compute the step itself is surprised by every wrong "
-        "one, while a head has to learn sums from one bit a step.",
+        "language model with a calibrated score: a model that can compute the step itself is surprised by a wrong one. No scalar head was "
+        "tried with it.",
         "",
         f"Measured on {found['steps']:,} real steps of evicted bases and helpers on other problems ({found['right']:,} of them right): "
         f"AUC {shown(found['auc'])}, accuracy {100 * found['accuracy']:.1f} %.",
@@ -156,8 +155,3 @@ def _judge_lines(out: Path) -> list[str]:
     ]
     names = {"recall": "recall", "arithmetic": "arithmetic", "form": "form", "corrupted": "corrupted by hand"}
     return lines + [f"| {title} | {found[name]['steps']:,} | {shown(found[name]['auc'])} |" for name, title in names.items()]
-
-
-def sample_problem(seed: int | None, difficulty: Difficulty) -> story.Story:
-    """A fresh problem: of ``seed``, or of the system's randomness."""
-    return story.held_out(random.SystemRandom().randrange(10**9) if seed is None else seed, 0, difficulty)

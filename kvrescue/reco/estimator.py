@@ -1,6 +1,6 @@
 """``estimator``: a light stand-in for a process reward model, in the role of the paper's Pilot (whose weights nobody has).
 
-A small language model of the set (the lab's helper, 0.05 M parameters) reads the step with full context; a network of 4 inputs, 16 tanh
+A small language model of the set (the lab's helper, 0.07 M parameters) reads the step with full context; a network of 4 inputs, 16 tanh
 units and one logistic output turns what it reads (the two most surprising tokens, the mean log-probability, the length) into a reward.
 Only the network is trained: it learns the scores of a teacher, which may be any scorer, by binary cross entropy against
 them. It estimates the teacher, mistakes included, and is called nothing but an estimator.

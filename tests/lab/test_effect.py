@@ -72,7 +72,7 @@ def test_memory_stays_within_budget_and_buffer(measured):
 def test_the_judge_tells_right_from_wrong(lab):
     samples = [sample for index in range(10) for sample in judge.collect(lab, ("a test", index))]
     found = judge.measured(samples, lab.prm.calibration)
-    assert found["steps"] > 100 and found["auc"] > 0.88 and found["accuracy"] > 0.85, "a small sample with hard stories; the card has the figure"
+    assert found["steps"] > 100 and found["auc"] > 0.9 and found["accuracy"] > 0.9, "a small sample with hard stories; the card has the figure"
 
 
 def test_the_perfect_judge_blames_nothing_that_is_right(lab):
