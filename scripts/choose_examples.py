@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from kvrescue import presets
+from kvrescue.bench.record import Record
 from kvrescue.config import make_config
 from kvrescue.lab import story
-from kvrescue.lab.evaluate import Record, solve
+from kvrescue.lab.evaluate import solve
 from kvrescue.lab.story import Difficulty
 from kvrescue.models.load import Pair, load_pair
 

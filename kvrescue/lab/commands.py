@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 from pathlib import Path
@@ -35,7 +36,7 @@ def add(commands: Any) -> None:
     report.add_argument("--n", default=",".join(map(str, NS)), help="candidates per source, with commas (default %(default)s)")
     report.add_argument("--difficulty", default="medium", help=", ".join(DIFFICULTIES))
     report.add_argument("--json", action="store_true", help="one JSON object a row on standard output, and nothing else")
-    report.add_argument("--out", metavar="DIR", help="also write rows.json, table.md and report.html there")
+    report.add_argument("--out", metavar="DIR", help="also write the tables and a page there; with the same folder it goes on where it was stopped")
     report.add_argument("--readme", metavar="FILE", help="also put the table between the marks in FILE")
     report.add_argument("--workers", metavar="K", help="processes (default: one a core)")
     report.set_defaults(command=_report)
@@ -96,26 +97,31 @@ def _report(args: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    from kvrescue.bench.store import Store
     from kvrescue.lab import report, report_output
-    from kvrescue.models.load import environment
+    from kvrescue.models.load import environment, lab_fingerprint
 
     chosen = report.SUITES[suite]
     cells = chosen.cells(policies, budgets, ns)
+    about = {"suite": suite, "seed": seed, "difficulty": difficulty, "models": "lab", "weights": lab_fingerprint()}
     rows = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    with (
+        Store(Path(args.out) / "runs", about) if args.out else contextlib.nullcontext() as store,
+        Progress(*columns, console=Console(stderr=True)) as progress,
+    ):
         bar = progress.add_task("starting", total=len(cells) * problems)
 
-        def tick(name: str, _done: int) -> None:
-            progress.update(bar, advance=1, description=name)
+        def tick(name: str, done: int) -> None:
+            progress.update(bar, advance=done, description=name)
 
-        for row in report.measure(cells, problems, seed, difficulty, workers, tick, chosen.row):
+        for row in report.measure(cells, problems, seed, difficulty, workers, tick, chosen.row, store):
             rows.append(report.as_json(row))
             if args.json:
                 print(json.dumps(rows[-1]), flush=True)
+    about = {**about, "problems": problems, **environment()}
     if not args.json:
         print(report_output.markdown(rows), end="")
-    about = {"suite": suite, "problems": problems, "seed": seed, "difficulty": difficulty, "models": "lab", **environment()}
     if args.out:
         report_output.write(rows, about, Path(args.out))
     if args.readme:

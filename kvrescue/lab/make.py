@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from kvrescue import presets
+from kvrescue.bench.record import Record
+from kvrescue.bench.spread import spread
 from kvrescue.config import make_config
 from kvrescue.lab import judge, story
-from kvrescue.lab.evaluate import Record, solve, spread
+from kvrescue.lab.evaluate import solve
 from kvrescue.lab.export import export
 from kvrescue.lab.story import Difficulty, held_out
 from kvrescue.lab.train import Counters, Recipe, Say, train

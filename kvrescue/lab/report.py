@@ -8,8 +8,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kvrescue import presets
+from kvrescue.bench.record import Record, as_value, from_value
+from kvrescue.bench.spread import completed, lab_loader
+from kvrescue.bench.store import Store, digest
 from kvrescue.config import POLICIES, make_config
-from kvrescue.lab.evaluate import Record, solve, spread
+from kvrescue.lab.evaluate import solve
 from kvrescue.lab.story import Difficulty
 from kvrescue.models.load import Pair
 
@@ -87,6 +90,11 @@ class _Task:
     seed: int
     difficulty: Difficulty
 
+    @property
+    def key(self) -> str:
+        """Tells this run from every other one with the same models."""
+        return f"{_name(self.cell)} {self.index} {digest(self.cell.config_values())}"
+
 
 def _work(pair: Pair, task: _Task) -> Record:
     values = {**task.cell.config_values(), "seed": task.index}
@@ -111,24 +119,36 @@ def measure(
     workers: int | None = None,
     tick: Callable[[str, int], None] = lambda _row, _done: None,
     build: Callable[[Cell, Sequence[Record], Sequence[Any]], Any] | None = None,
+    store: Store | None = None,
 ) -> Iterator[Any]:
     """Rows in the order of ``cells``, each as soon as it is measured; ``build`` makes one of its cell, its records and the rows before.
 
-    After ``evicted-stepwise`` the row of oracle choice follows, which costs nothing.
+    After ``evicted-stepwise`` the row of oracle choice follows, which costs nothing. With a ``store``, what it holds is not run
+    again, and what is run goes into it.
     """
     for cell in cells:
         make_config(**cell.config_values())  # what can be refused is refused before any compute
     tasks = [_Task(cell, index, seed, difficulty) for cell in cells for index in range(problems)]
-    records = spread(_work, tasks, workers)
+    kept = store.done if store else {}
+    known = {at: from_value(kept[task.key]) for at, task in enumerate(tasks) if task.key in kept}
+    missing = [at for at in range(len(tasks)) if at not in known]
+    if known:
+        tick("kept from before", len(known))
+    results = completed(_work, [tasks[at] for at in missing], lab_loader(), workers)
     found: dict[tuple[str, str | None, int | None], list[Record]] = {}
     done: list[Any] = []
-    for cell in cells:
-        mine = []
-        for _ in range(problems):
-            mine.append(next(records))
-            tick(_name(cell), len(mine))
-        found.setdefault((cell.method, cell.policy, cell.budget), mine)
-        done.append((build or _row)(cell, mine, done))
+    for number, cell in enumerate(cells):
+        mine = range(number * problems, (number + 1) * problems)
+        while not all(at in known for at in mine):
+            index, record = next(results)
+            known[missing[index]] = record
+            task = tasks[missing[index]]
+            if store:
+                store.add(task.key, as_value(record))
+            tick(_name(task.cell), 1)
+        records = [known.pop(at) for at in mine]
+        found.setdefault((cell.method, cell.policy, cell.budget), records)
+        done.append((build or _row)(cell, records, done))
         yield done[-1]
         if cell.method == "evicted-stepwise":
             choice = _oracle(found["evicted", cell.policy, cell.budget], found["helper", None, None])

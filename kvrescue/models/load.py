@@ -5,6 +5,7 @@ Everything that can be refused is refused by name before weights are read (:mod:
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 from collections.abc import Callable
@@ -23,7 +24,7 @@ from kvrescue.models.check import check_config, check_files, check_tokenizer
 from kvrescue.models.smollm2 import ensure_smollm2
 from kvrescue.presets import DEFAULT_MODEL_SET, MODEL_SETS
 from kvrescue.reco.head import WEIGHTS, Head
-from kvrescue.rewards.reading import Calibration
+from kvrescue.rewards.reading import CALIBRATION_FILE, Calibration
 
 Progress = Callable[[str], None]
 LAB_FOLDER = Path(__file__).resolve().parents[2] / "assets" / "lab"
@@ -121,6 +122,15 @@ def load_lab(folder: Path, device: str | None = None, say: Progress = print) -> 
     say("loading the lab's models")
     base, helper, judge = (load_model(str(folder / part), part, where, shown=f"lab-{part}") for part in ("base", "helper", "prm"))
     return Pair("lab", base, helper, MODEL_SETS["lab"].note, Prm(judge, Calibration.read(folder / "prm")), read_estimator(folder / "estimator"))
+
+
+def lab_fingerprint(folder: Path = LAB_FOLDER) -> str:
+    """Changes when any of the lab's models does."""
+    found = hashlib.sha256()
+    for file in sorted(folder.rglob("*")):
+        if file.suffix == ".safetensors" or file.name == CALIBRATION_FILE:
+            found.update(file.relative_to(folder).as_posix().encode() + file.read_bytes())
+    return found.hexdigest()[:12]
 
 
 def read_estimator(folder: Path) -> Head | None:

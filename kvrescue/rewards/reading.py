@@ -13,7 +13,6 @@ FLOOR = -12.0
 """Surprise beyond this tells nothing more."""
 
 
-
 @dataclass
 class Reading:
     """What a language model thinks of one step, token by token."""

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from kvrescue import presets
+from kvrescue.bench.record import Record
 from kvrescue.cli import main
 from kvrescue.config import ConfigError, make_config
 from kvrescue.engine.run import run
 from kvrescue.lab import judge, story
-from kvrescue.lab.evaluate import Record, solve
+from kvrescue.lab.evaluate import solve
 from kvrescue.models.load import LAB_FOLDER, Pair, load_lab, vocabularies_agree
 
 COUNT = 12

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from kvrescue.bench.record import Record
 from kvrescue.cli import main
 from kvrescue.lab import report, report_output
-from kvrescue.lab.evaluate import Record
 from kvrescue.lab.report import Cell
 
 
