@@ -1,4 +1,4 @@
-"""python -m kvrescue run | doctor | lab | train-estimator"""
+"""python -m kvrescue run | bench | doctor | lab | train-estimator"""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from kvrescue import __version__, presets
+from kvrescue.bench import commands as bench_commands
 from kvrescue.config import METHODS, POLICIES, SCORERS, ConfigError, RunConfig, allowed, check_problem, make_config
 from kvrescue.events import AnyEvent, End, Error, to_line
 from kvrescue.lab import commands as lab_commands
@@ -74,6 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_argument("--json", action="store_true")
     doctor.set_defaults(command=_doctor)
     lab_commands.add(commands)
+    bench_commands.add(commands, _model_options)
     estimator = commands.add_parser("train-estimator", help="distil a scorer into the light estimator that ReCo may use")
     _model_options(estimator)
     estimator.add_argument("--teacher", default="prm", help=f"{', '.join(SCORERS[:-1])} (default prm)")
@@ -107,12 +109,18 @@ def _config(args: argparse.Namespace) -> RunConfig:
         given = getattr(args, name)
         if given is not None:
             values[name] = _value(name, given)
-    for pair in args.set:
+    return make_config(**{**values, **settings_of(args.set)})
+
+
+def settings_of(pairs: Sequence[str]) -> dict[str, Any]:
+    """Settings from ``NAME=VALUE`` each."""
+    values: dict[str, Any] = {}
+    for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals:
             raise ConfigError("set", f"--set {pair!r} has no value; write NAME=VALUE.")
         values[name.strip()] = _value(name.strip(), text)
-    return make_config(**values)
+    return values
 
 
 def _value(name: str, text: str) -> Any:

@@ -51,15 +51,15 @@ def add(commands: Any) -> None:
     train.set_defaults(command=_train)
 
 
-def _number(name: str, text: str | None, low: int, high: int) -> int:
+def number(name: str, text: str | None, low: int, high: int) -> int:
     value = int(text) if text is not None and text.lstrip("-").isdigit() else None
     if value is None or not low <= value <= high:
         raise ConfigError(name, f"{name} is {text!r}; allowed: a whole number from {low:,} to {high:,}.")
     return value
 
 
-def _numbers(name: str, text: str, low: int, high: int) -> list[int]:
-    return [_number(name, part.strip(), low, high) for part in text.split(",")]
+def numbers(name: str, text: str, low: int, high: int) -> list[int]:
+    return [number(name, part.strip(), low, high) for part in text.split(",")]
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> Any:
@@ -69,7 +69,7 @@ def _one_of(name: str, value: str, known: tuple[str, ...]) -> Any:
 
 
 def _workers(args: argparse.Namespace) -> int | None:
-    return None if args.workers is None else _number("workers", args.workers, 1, 256)
+    return None if args.workers is None else number("workers", args.workers, 1, 256)
 
 
 def _problem(args: argparse.Namespace) -> int:
@@ -78,7 +78,7 @@ def _problem(args: argparse.Namespace) -> int:
     from kvrescue.lab.story import held_out, solution
 
     difficulty = _one_of("difficulty", args.difficulty, DIFFICULTIES)
-    seed = random.SystemRandom().randrange(10**9) if args.seed is None else _number("seed", args.seed, 0, 2**31 - 1)
+    seed = random.SystemRandom().randrange(10**9) if args.seed is None else number("seed", args.seed, 0, 2**31 - 1)
     told = held_out(seed, 0, difficulty)
     if args.json:
         print(json.dumps({"seed": seed, "difficulty": difficulty, "problem": told.text, "answer": str(told.answer), "solution": solution(told)}))
@@ -89,8 +89,8 @@ def _problem(args: argparse.Namespace) -> int:
 
 def _report(args: argparse.Namespace) -> int:
     suite = _one_of("suite", args.suite, SUITES)
-    problems, seed = _number("problems", args.problems, 1, 100_000), _number("seed", args.seed, 0, 2**31 - 1)
-    budgets, ns = _numbers("budgets", args.budgets, 4, 32_768), _numbers("n", args.n, 1, 16)
+    problems, seed = number("problems", args.problems, 1, 100_000), number("seed", args.seed, 0, 2**31 - 1)
+    budgets, ns = numbers("budgets", args.budgets, 4, 32_768), numbers("n", args.n, 1, 16)
     policies = None if args.policies is None else [_one_of("policies", name.strip(), POLICIES) for name in args.policies.split(",")]
     difficulty, workers = _one_of("difficulty", args.difficulty, DIFFICULTIES), _workers(args)
 
@@ -133,8 +133,8 @@ def _train(args: argparse.Namespace) -> int:
     parts = list(PARTS) if args.all else [_one_of("part", part, PARTS) for part in args.parts]
     if not parts:
         raise ConfigError("part", f"Name what to train: --all, or some of {', '.join(PARTS)}.")
-    tokens = None if args.tokens is None else _number("tokens", args.tokens, 1_000, 10_000_000_000)
-    problems, workers = _number("problems", args.problems, 1, 100_000), _workers(args)
+    tokens = None if args.tokens is None else number("tokens", args.tokens, 1_000, 10_000_000_000)
+    problems, workers = number("problems", args.problems, 1, 100_000), _workers(args)
 
     from kvrescue.lab.make import make
     from kvrescue.models.load import LAB_FOLDER

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from kvrescue import presets
+from kvrescue.bench.cells import ANSWER_LEVEL, KINDS, ORACLE, RECO_POLICY, Cell
 from kvrescue.bench.record import Record, as_value, from_value
+from kvrescue.bench.runner import choose
 from kvrescue.bench.spread import completed, lab_loader
 from kvrescue.bench.store import Store, digest
 from kvrescue.config import POLICIES, make_config
@@ -18,22 +20,7 @@ from kvrescue.models.load import Pair
 
 EVALUATED_POLICY = "rkv"
 """The policy of the rows other than ``evicted`` when none is asked for."""
-ANSWER_LEVEL = "evicted-best-of-n"
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One row of the table before it is measured: a method and the settings that differ from the lab's."""
-
-    method: str
-    policy: str | None = None
-    budget: int | None = None
-    n: int = 1
-    settings: dict[str, Any] = field(default_factory=dict)
-
-    def config_values(self) -> dict[str, Any]:
-        given: dict[str, Any] = {"policy": self.policy, "budget": self.budget, "n": self.n, **self.settings}
-        return {**presets.default_settings("lab"), **{name: value for name, value in given.items() if value is not None}}
+DEFAULTS = presets.default_settings("lab")
 
 
 @dataclass(frozen=True)
@@ -62,24 +49,21 @@ class Row:
     peak_resident: int
 
 
+def _cell(method: str, policy: str | None = None, budget: int | None = None, n: int = 1, more: dict[str, Any] | None = None) -> Cell:
+    return Cell(method, policy, budget, n, {**KINDS[method].settings, **(more or {})})
+
+
 def rescue_cells(policies: Sequence[str] | None, budgets: Sequence[int], ns: Sequence[int]) -> list[Cell]:
     """The rescue suite. Without ``policies``: every policy for ``evicted``, R-KV for the rest."""
-    plain = {"scorer": "none", "early_exit": False}
-    cells = [Cell("full", settings={"method": "full", **plain}), Cell("helper", settings={"method": "helper", **plain})]
+    cells = [_cell("full"), _cell("helper")]
     for policy in policies or POLICIES:
-        cells += [Cell("evicted", policy, budget, 1, {"method": "evicted", **plain}) for budget in budgets]
+        cells += [_cell("evicted", policy, budget) for budget in budgets]
     most = max(ns)
     for policy in policies or [EVALUATED_POLICY]:
         for budget in budgets:
-            rescue = {"method": "kv-rescue"}
-            samples = 2 * most
-            cells += [
-                Cell(ANSWER_LEVEL, policy, budget, samples, {"method": "evicted", "scorer": "prm", "early_exit": False, "greedy_first": False}),
-                Cell("evicted-stepwise", policy, budget, samples, {"method": "evicted-stepwise", "early_exit": False}),
-                *(Cell("kv-rescue", policy, budget, n, rescue) for n in ns),
-                Cell("kv-rescue-no-exit", policy, budget, most, {**rescue, "early_exit": False}),
-                Cell("kv-rescue-checker", policy, budget, most, {**rescue, "scorer": "checker"}),
-            ]
+            cells += [_cell(method, policy, budget, 2 * most) for method in (ANSWER_LEVEL, "evicted-stepwise")]
+            cells += [_cell("kv-rescue", policy, budget, n) for n in ns]
+            cells += [_cell(method, policy, budget, most) for method in ("kv-rescue-no-exit", "kv-rescue-checker")]
     return cells
 
 
@@ -93,22 +77,15 @@ class _Task:
     @property
     def key(self) -> str:
         """Tells this run from every other one with the same models."""
-        return f"{_name(self.cell)} {self.index} {digest(self.cell.config_values())}"
+        return f"{self.cell.name} {self.index} {digest(self.cell.config_values(DEFAULTS))}"
 
 
 def _work(pair: Pair, task: _Task) -> Record:
-    values = {**task.cell.config_values(), "seed": task.index}
+    values = {**task.cell.config_values(DEFAULTS), "seed": task.index}
     if task.cell.method != ANSWER_LEVEL:
         return solve(pair, task.index, task.seed, task.difficulty, make_config(**values))
     configs = [make_config(**{**values, "seed": task.index + 100_003 * k}) for k in range(task.cell.n)]
-    return _best_of([solve(pair, task.index, task.seed, task.difficulty, config) for config in configs])
-
-
-def _best_of(runs: Sequence[Record]) -> Record:
-    """Whole trajectories, judged by their weakest step; one without an answer is never preferred. It costs what all of them cost."""
-    chosen = max(runs, key=lambda one: (one.answered, one.reward if one.reward is not None else -1.0))
-    together = {name: sum(getattr(one, name) for one in runs) for name in ("base_tokens", "helper_tokens", "seconds", "aborted")}
-    return Record(**{**asdict(chosen), **together})
+    return choose([solve(pair, task.index, task.seed, task.difficulty, config) for config in configs])
 
 
 def measure(
@@ -127,7 +104,7 @@ def measure(
     again, and what is run goes into it.
     """
     for cell in cells:
-        make_config(**cell.config_values())  # what can be refused is refused before any compute
+        make_config(**cell.config_values(DEFAULTS))  # what can be refused is refused before any compute
     tasks = [_Task(cell, index, seed, difficulty) for cell in cells for index in range(problems)]
     kept = store.done if store else {}
     known = {at: from_value(kept[task.key]) for at, task in enumerate(tasks) if task.key in kept}
@@ -145,18 +122,14 @@ def measure(
             task = tasks[missing[index]]
             if store:
                 store.add(task.key, as_value(record))
-            tick(_name(task.cell), 1)
+            tick(task.cell.name, 1)
         records = [known.pop(at) for at in mine]
         found.setdefault((cell.method, cell.policy, cell.budget), records)
         done.append((build or _row)(cell, records, done))
         yield done[-1]
         if cell.method == "evicted-stepwise":
             choice = _oracle(found["evicted", cell.policy, cell.budget], found["helper", None, None])
-            yield _row(Cell("oracle-choice", cell.policy, cell.budget), choice, done)
-
-
-def _name(cell: Cell) -> str:
-    return " ".join(str(part) for part in (cell.method, cell.policy, cell.budget, f"N={cell.n}") if part is not None)
+            yield _row(Cell(ORACLE, cell.policy, cell.budget), choice, done)
 
 
 def _oracle(evicted: Sequence[Record], helper: Sequence[Record]) -> list[Record]:
@@ -223,29 +196,20 @@ def wilson(right: int, count: int, z: float = 1.96) -> tuple[float, float]:
 
 # --- the ReCo suite --------------------------------------------------------------------------------------------------------
 
-RECO_POLICY = "snapkv-decode"
-"""ReCo selects by the attention of the newest queries."""
+# Sampled, because the most probable text has no looks back that could be spared.
+_SAMPLED = {"greedy_first": False}
+_RECO_BASE = {"policy": RECO_POLICY, "window": 32, "protect_prompt": True, **_SAMPLED}
 
 
 def reco_cells(policies: Sequence[str] | None, budgets: Sequence[int], ns: Sequence[int]) -> list[Cell]:
     """The ReCo suite: the full chain, fixed shares, ReCo, ReCo without each of its parts, each part alone, and ReCo with KV-Rescue."""
-    # Sampled, because the most probable text has no looks back that could be spared.
-    base = {"policy": RECO_POLICY, "window": 32, "protect_prompt": True, "greedy_first": False}
-    keep_all = {**base, "method": "reco", "retention_ratio": 1.0, "delta": 0.0}
-    reco = {**base, "method": "reco"}
-    cells = [Cell("full-cot", settings={"method": "full", "scorer": "none", "greedy_first": False})]
-    for policy in policies or ("snapkv-decode", "rkv"):
-        cells.append(Cell("reco-uniform", policy, settings={**base, "method": "reco-uniform", "scorer": "none", "policy": policy}))
+    fixed = [_cell("reco-uniform", policy, more={**_RECO_BASE, "policy": policy}) for policy in policies or (RECO_POLICY, "rkv")]
+    parts = ("reco", "reco-no-adaptation", "reco-no-reflection", "reco-no-exit", "retention-only", "reflection-only", "exit-only")
     return [
-        *cells,
-        Cell("reco", settings=reco),
-        Cell("reco-no-adaptation", settings={**reco, "delta": 0.0}),
-        Cell("reco-no-reflection", settings={**reco, "beta": 0.0}),
-        Cell("reco-no-exit", settings={**reco, "tau_p": 0.0}),
-        Cell("retention-only", settings={**reco, "beta": 0.0, "tau_p": 0.0}),
-        Cell("reflection-only", settings={**keep_all, "tau_p": 0.0}),
-        Cell("exit-only", settings={**keep_all, "beta": 0.0}),
-        *(Cell("reco+rescue", n=n, settings={**base, "method": "reco+rescue"}) for n in ns),
+        Cell("full-cot", settings={**KINDS["full"].settings, **_SAMPLED}),
+        *fixed,
+        *(_cell(part, more=_RECO_BASE) for part in parts),
+        *(_cell("reco+rescue", n=n, more=_RECO_BASE) for n in ns),
     ]
 
 

@@ -40,6 +40,8 @@ class Recipe:
     tokens: int = 20_000_000
     rate: float = 3e-3
     rows: int = 8
+    mlp: int | None = None
+    """Width of the feed-forward layers, where sums are learned; None: twice ``hidden``."""
     enough: float = 0.93
     """Share of right predictions that ends a preparing phase; a quarter of ``tokens`` ends it in any case."""
 
@@ -47,7 +49,7 @@ class Recipe:
         return LlamaConfig(  # rotary base 10,000, the library's default
             vocab_size=len(language.vocabulary()),
             hidden_size=self.hidden,
-            intermediate_size=2 * self.hidden,
+            intermediate_size=self.mlp or 2 * self.hidden,
             num_hidden_layers=self.layers,
             num_attention_heads=self.heads,
             num_key_value_heads=self.heads,

@@ -6,10 +6,11 @@ import json
 
 import pytest
 
+from kvrescue.bench.cells import Cell
 from kvrescue.bench.record import Record
+from kvrescue.bench.runner import choose
 from kvrescue.cli import main
 from kvrescue.lab import report, report_output
-from kvrescue.lab.report import Cell
 
 
 def record(right: bool = True, *, answered: bool = True, error: str | None = None, base: int = 6, helper: int = 2, **other) -> Record:
@@ -51,8 +52,8 @@ def test_rates_by_hand():
 
 
 def test_best_of_n_prefers_an_answer_and_pays_for_all():
-    runs = [record(False, reward=0.2), record(True, reward=0.9), record(False, answered=False, reward=1.0)]
-    chosen = report._best_of(runs)
+    runs = [record(False, rewards=[0.9, 0.2]), record(True, rewards=[0.8, 0.7]), record(False, answered=False, rewards=[1.0])]
+    chosen = choose(runs)
     assert chosen.right and chosen.base_tokens == 300 and chosen.seconds == 3.0
 
 
@@ -82,7 +83,7 @@ def test_a_reco_row_by_hand():
 def test_every_part_of_reco_is_switched_off_and_left_alone_once():
     from kvrescue.config import make_config
 
-    cells = {cell.method: make_config(**cell.config_values()) for cell in report.reco_cells(None, [], [2])}
+    cells = {cell.method: make_config(**cell.config_values(report.DEFAULTS)) for cell in report.reco_cells(None, [], [2])}
     assert cells["full-cot"].method == "full"
     full = cells["reco"]
     assert full.delta > 0 and full.beta > 0 and full.tau_p > 1

@@ -1,0 +1,211 @@
+"""Results for people and programs: CSV, Parquet, Markdown, and pages that need no network."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kvrescue.bench.store import digest, write_whole
+
+COLUMNS = {
+    "accuracy": "share of runs with the right answer; an interval of 95 %, bootstrapped over problems",
+    "unfinished": "share of runs without an answer, which are never right",
+    "unparsed": "share of runs whose answer could not be read",
+    "degenerate": "share of runs without an answer, or whose text as a whole trips a detector",
+    "aborted": "share of the base's candidates that a detector ended",
+    "tokens": "committed per run",
+    "base_tokens": "that the base wrote per run: committed, discarded and aborted; likewise helper_tokens",
+    "helper_share": "share of the committed steps that the helper wrote; helper_share_tokens is its share of the tokens",
+    "recovery": "(accuracy - evicted) / (full - evicted), same policy and budget; none when eviction lost less than half a problem",
+    "saving": "base tokens spared against evicted-stepwise with as many samples a step",
+    "retention": "held tokens over seen tokens, mean over the steps",
+    "peak_kv": "most tokens that a layer and head of the evicted model held; peak_kv_bytes from tensor sizes",
+    "pass_at_all": "share of problems with a right run, when there are several seeds",
+    "seconds": "per run",
+}
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.0f} %"
+
+
+def markdown(rows: Sequence[dict[str, Any]]) -> str:
+    head = "method|policy|B|N|problems|right (95 %)|recovery|degenerate|unfinished|helper's steps|base tokens|saving|retention|peak KV|s"
+    lines = ["|" + head + "|", "|" + "---|" * len(head.split("|"))]
+    for row in rows:
+        recovered = _percent(row["recovery"])
+        if row["recovery_low"] is not None:
+            recovered += f" ({100 * row['recovery_low']:.0f}–{100 * row['recovery_high']:.0f})"
+        cells = [
+            f"`{row['method']}`",
+            row["policy"] or "–",
+            row["budget"] or "–",
+            row["n"],
+            row["problems"],
+            f"{_percent(row['accuracy'])} ({100 * row['ci_low']:.0f}–{100 * row['ci_high']:.0f})",
+            recovered,
+            _percent(row["degenerate"]),
+            _percent(row["unfinished"]),
+            _percent(row["helper_share"]),
+            f"{row['base_tokens']:.0f}",
+            _percent(row["saving"]),
+            _percent(row["retention"]),
+            row["peak_kv"],
+            f"{row['seconds']:.1f}",
+        ]
+        lines.append("|" + "|".join(str(cell) for cell in cells) + "|")
+    return "\n".join(lines) + "\n"
+
+
+def write(folder: Path, rows: Sequence[dict[str, Any]], records: Sequence[dict[str, Any]], about: dict[str, Any], texts: dict[str, Any]) -> None:
+    """All files of a results folder beside its records. ``records`` are the store's values, ``texts`` problems by id."""
+    import pandas as pd
+
+    write_whole(folder / "table.md", markdown(rows))
+    write_whole(folder / "table.json", json.dumps({"about": about, "rows": list(rows)}, indent=1) + "\n")
+    flat = [_flat(one) for one in records]
+    frame = pd.DataFrame(flat)
+    write_whole(folder / "results.csv", frame.to_csv(index=False))
+    fresh = folder / "results.parquet.new"
+    frame.to_parquet(fresh, index=False)
+    fresh.replace(folder / "results.parquet")
+    pages = folder / "problems"
+    pages.mkdir(exist_ok=True)
+    links = {}
+    for problem in dict.fromkeys(one["problem"] for one in records):
+        name = f"{digest(problem)}.html"
+        links[problem] = f"problems/{name}"
+        mine = [one for one in records if one["problem"] == problem]
+        write_whole(pages / name, _problem_page(problem, texts.get(problem, {}), mine))
+    write_whole(folder / "report.html", _report(rows, about, links, records))
+
+
+def _flat(one: dict[str, Any]) -> dict[str, Any]:
+    """One row of the CSV: plain columns; lists and tables as JSON text."""
+    row = {**one["cell"], "problem": one["problem"], **one["record"]}
+    return {name: json.dumps(value) if isinstance(value, dict | list) else value for name, value in row.items()}
+
+
+# --- pages ----------------------------------------------------------------------------------------------------------------
+
+_STYLE = """
+:root{color-scheme:light dark;--base:#1d4ed8;--helper:#c2410c;--line:#8884;--bad:#b91c1c}
+@media(prefers-color-scheme:dark){:root{--base:#93b4ff;--helper:#fdba74;--bad:#fca5a5}}
+body{font:16px/1.45 system-ui,sans-serif;margin:1.5rem auto;max-width:1200px;padding:0 1rem}
+table{border-collapse:collapse;display:block;overflow-x:auto;font-variant-numeric:tabular-nums}
+td,th{padding:2px 8px;text-align:right;border-bottom:1px solid var(--line)}
+td:first-child,th:first-child{text-align:left}
+.lanes{display:grid;grid-template-columns:repeat(auto-fill,minmax(280px,1fr));gap:1rem}
+.lane{border:1px solid var(--line);border-radius:6px;padding:.6rem;overflow-wrap:anywhere;min-width:0}
+.lane h2{font-size:1rem;margin:0 0 .4rem}.step{white-space:pre-wrap;border-left:4px solid;padding:.1rem .5rem;margin:.35rem 0}
+.base{border-color:var(--base)}.helper{border-color:var(--helper);border-left-style:double}
+.note{opacity:.8;font-size:.85rem}.wrong{color:var(--bad)}dt{font-weight:600}
+"""
+
+
+def _page(title: str, body: str, head: str = "") -> str:
+    return (
+        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width,initial-scale=1'>"
+        f"<title>{html.escape(title)}</title><style>{_STYLE}</style>{head}<h1>{html.escape(title)}</h1>{body}</html>\n"
+    )
+
+
+def _report(rows: Sequence[dict[str, Any]], about: dict[str, Any], links: dict[str, str], records: Sequence[dict[str, Any]]) -> str:
+    from plotly.offline import get_plotlyjs
+
+    body = "".join(_charts(rows))
+    names = list(rows[0]) if rows else []
+    cells = "".join("<tr>" + "".join(f"<td>{html.escape(_shown(row[name]))}</td>" for name in names) + "</tr>" for row in rows)
+    body += f"<h2>Table</h2><table><tr>{''.join(f'<th>{name}</th>' for name in names)}</tr>{cells}</table>"
+    right: dict[str, list[bool]] = {}
+    for one in records:
+        right.setdefault(one["problem"], []).append(one["record"]["right"])
+    listed = "".join(
+        f"<li><a href='{html.escape(links[problem])}'>{html.escape(problem)}</a>: {sum(found)} of {len(found)} right</li>"
+        for problem, found in right.items()
+    )
+    body += f"<h2>Problems</h2><ol>{listed}</ol>"
+    body += "<h2>Columns</h2><dl>" + "".join(f"<dt>{html.escape(name)}</dt><dd>{html.escape(text)}</dd>" for name, text in COLUMNS.items()) + "</dl>"
+    body += f"<h2>Settings</h2><pre>{html.escape(json.dumps(about, indent=1))}</pre>"
+    return _page("kvrescue: results", body, f"<script>{get_plotlyjs()}</script>")
+
+
+def _shown(value: Any) -> str:
+    return "–" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+_CHARTS = (
+    ("Right answers", "accuracy", ".0%"),
+    ("Recovery of what eviction lost", "recovery", ".0%"),
+    ("Degenerate runs", "degenerate", ".0%"),
+    ("Base tokens per run", "base_tokens", ".0f"),
+    ("Base tokens spared", "saving", ".0%"),
+    ("Steps by the helper", "helper_share", ".0%"),
+    ("Retention", "retention", ".0%"),
+    ("Peak KV (tokens)", "peak_kv", ".0f"),
+    ("Seconds per run", "seconds", ".2f"),
+)
+
+
+def _charts(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Each figure against the budget; rows without one are level lines."""
+    import plotly.graph_objects as go
+    from plotly.io import to_html
+
+    made = []
+    for title, column, form in _CHARTS:
+        figure = go.Figure(layout={"title": title, "template": "plotly_white", "height": 380, "xaxis": {"title": "KV budget (tokens)"}})
+        figure.update_yaxes(tickformat=form, rangemode="tozero")
+        lines: dict[str, list[dict[str, Any]]] = {}
+        for row in rows:
+            if row["budget"] is not None and row[column] is not None:
+                lines.setdefault(f"{row['method']} {row['policy']} N={row['n']}", []).append(row)
+        for name, points in lines.items():
+            points = sorted(points, key=lambda row: row["budget"])
+            figure.add_scatter(
+                x=[p["budget"] for p in points], y=[p[column] for p in points], name=name, mode="lines+markers", error_y=_bars(points, column)
+            )
+        level = [row for row in rows if row["budget"] is None and row[column] is not None]
+        for row in level:
+            title = row["method"] + (f" N={row['n']}" if row["n"] > 1 else "")
+            figure.add_hline(row[column], line_dash="dot", annotation_text=title)
+        if lines or level:
+            made.append(to_html(figure, include_plotlyjs=False, full_html=False))
+    return made
+
+
+def _bars(points: Sequence[dict[str, Any]], column: str) -> dict[str, Any] | None:
+    low, high = {"accuracy": ("ci_low", "ci_high"), "recovery": ("recovery_low", "recovery_high")}.get(column, ("", ""))
+    if not low or any(point[low] is None for point in points):
+        return None
+    return {"type": "data", "array": [p[high] - p[column] for p in points], "arrayminus": [p[column] - p[low] for p in points]}
+
+
+def _problem_page(problem: str, told: dict[str, Any], records: Sequence[dict[str, Any]]) -> str:
+    """The lanes of one problem side by side; each links its trace, which the app's viewer opens."""
+    body = f"<p>{html.escape(told.get('text', ''))}</p><p><b>Answer: {html.escape(told.get('answer', ''))}</b></p><div class=lanes>"
+    for one in records:
+        cell, record = one["cell"], one["record"]
+        title = " ".join(str(part) for part in (cell["method"], cell["policy"], cell["budget"] and f"B={cell['budget']}", f"N={cell['n']}") if part)
+        for number, steps in enumerate(one["lanes"]):
+            verdict = "right" if record["right"] else "wrong"
+            body += f"<section class=lane><h2>{html.escape(title)}{f', run {number + 1}' if len(one['lanes']) > 1 else ''}</h2>"
+            if number == 0:
+                said = "no answer" if record["answer"] is None else record["answer"]
+                body += f"<p class='{verdict}'>{html.escape(said)} ({verdict}, {html.escape(record['reason'])})</p>"
+            body += "".join(_step(step) for step in steps)
+            if number < len(one["traces"]):
+                body += f"<p class=note><a href='../traces/{html.escape(one['traces'][number])}' download>trace</a></p>"
+            body += "</section>"
+    return _page(problem, body + "</div><p class=note>Base: single line. Helper: double line. A trace opens in the app's viewer.</p>")
+
+
+def _step(step: dict[str, Any]) -> str:
+    notes = [] if step["score"] is None else [f"reward {step['score']:.2f}"]
+    if step["aborted"]:
+        notes.append(f"{len(step['aborted'])} base candidates ended by {', '.join(sorted(set(step['aborted'])))}")
+    told = f"<div class=note>{html.escape(step['source'])}{html.escape(': ' + ', '.join(notes) if notes else '')}</div>"
+    return f"<div class='step {html.escape(step['source'])}'>{html.escape(step['text'].strip())}{told}</div>"
