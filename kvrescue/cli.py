@@ -104,7 +104,8 @@ class _ListSettings(argparse.Action):
 
 
 def _config(args: argparse.Namespace) -> RunConfig:
-    values: dict[str, Any] = presets.default_settings(None if args.base or args.helper else args.models or presets.DEFAULT_MODEL_SET)
+    models = None if args.base or args.helper else args.models or presets.DEFAULT_MODEL_SET
+    values: dict[str, Any] = presets.default_settings(models, args.method)
     for name in ("method", "policy", "scorer", "budget", "n", "seed", "max_tokens"):
         given = getattr(args, name)
         if given is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from kvrescue.config import ConfigError, RunConfig, make_config
+from kvrescue.config import RECO_METHODS, ConfigError, RunConfig, make_config
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,8 @@ class ModelSet:
     """Of base and helper together, each set of weights counted once."""
     settings: dict[str, Any] = field(default_factory=dict)
     """RunConfig fields that differ from the defaults."""
+    reco: dict[str, Any] = field(default_factory=dict)
+    """Fields that ReCo's methods have on top of them."""
 
 
 MODEL_SETS: dict[str, ModelSet] = {
@@ -50,6 +52,8 @@ MODEL_SETS: dict[str, ModelSet] = {
             "beta": 8.0,
             "closing_prompt": "Time is up. The answer is \\boxed{",
         },
+        # A problem is half of the whole text here, and at any share its loss is fatal: ReCo works on what was written.
+        reco={"policy": "snapkv-decode", "window": 32, "protect_prompt": True},
     ),
     "smollm2": ModelSet(
         title="SmolLM2-135M-Instruct",
@@ -78,9 +82,10 @@ def check_language(model_set: str | None, problem: str) -> None:
         )
 
 
-def default_settings(model_set: str | None) -> dict[str, Any]:
-    """RunConfig fields that a model set changes; those for unknown models when it is None."""
-    return dict((MODEL_SETS[model_set] if model_set else OWN_MODELS).settings)
+def default_settings(model_set: str | None, method: str | None = None) -> dict[str, Any]:
+    """RunConfig fields that a model set changes, for ``method`` if it is given; those for unknown models when the set is None."""
+    chosen = MODEL_SETS[model_set] if model_set else OWN_MODELS
+    return {**chosen.settings, **(chosen.reco if method in RECO_METHODS else {})}
 
 
 def default_config(model_set: str | None) -> RunConfig:

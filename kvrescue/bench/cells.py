@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kvrescue.presets import default_settings
+
 ANSWER_LEVEL = "evicted-best-of-n"
 """Whole trajectories of the evicted base; one of them is chosen at the end."""
 ORACLE = "oracle-choice"
 """Per problem the better of the evicted base and the helper, as if somebody knew. It is read off their rows and costs nothing."""
-RECO_POLICY = "snapkv-decode"
-"""ReCo selects by the attention of the newest queries."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,9 @@ class Cell:
     seed: int = 0
     """Which of the grid's seeds its samples are drawn by."""
 
-    def config_values(self, defaults: dict[str, Any]) -> dict[str, Any]:
-        """RunConfig fields on top of a model set's ``defaults``."""
+    def config_values(self, model_set: str | None) -> dict[str, Any]:
+        """RunConfig fields for a model set, or for other models."""
+        defaults = default_settings(model_set, self.settings["method"])
         given: dict[str, Any] = {"policy": self.policy, "budget": self.budget, "n": self.n, **self.settings}
         return {**defaults, **{name: value for name, value in given.items() if value is not None}}
 
@@ -89,6 +90,5 @@ def grid(methods: Sequence[str], policies: Sequence[str], budgets: Sequence[int]
 def _cells(name: str, kind: _Kind, policies: Sequence[str], budgets: Sequence[int], ns: Sequence[int], seed: int) -> list[Cell]:
     counts = [2 * n for n in ns] if kind.samples else list(ns) if kind.n else [1]
     if not kind.evicts:
-        fixed = {"policy": RECO_POLICY} if kind.settings["method"].startswith("reco") else {}
-        return [Cell(name, None, None, n, {**fixed, **kind.settings}, seed) for n in counts]
+        return [Cell(name, None, None, n, kind.settings, seed) for n in counts]
     return [Cell(name, policy, budget, n, kind.settings, seed) for policy in policies for budget in budgets for n in counts]

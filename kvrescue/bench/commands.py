@@ -61,7 +61,7 @@ def _bench(args: argparse.Namespace) -> int:
     given = settings_of(args.set)
     cells = grid(methods, policies, list(dict.fromkeys(budgets)), list(dict.fromkeys(ns)), list(dict.fromkeys(seeds)))
     for cell in cells:  # what can be refused is refused before any compute
-        make_config(**{**cell.config_values(presets.default_settings(model_set)), **given})
+        make_config(**{**cell.config_values(model_set), **given})
 
     from kvrescue.bench.problems import find
     from kvrescue.bench.runner import Task, Tasks, in_processes
@@ -71,9 +71,7 @@ def _bench(args: argparse.Namespace) -> int:
     if "kv-rescue-checker" in methods and any(problem.kind != "lab" for problem in problems):
         raise ConfigError("methods", "methods is 'kv-rescue-checker'; only the lab's problems have a checker.")
     tasks = [
-        Task(cell, problem, index, {**cell.config_values(presets.default_settings(model_set)), **given}, traced)
-        for index, problem in enumerate(problems)
-        for cell in cells
+        Task(cell, problem, index, {**cell.config_values(model_set), **given}, traced) for index, problem in enumerate(problems) for cell in cells
     ]
     identity: dict[str, Any] = {
         "models": model_set or {"base": args.base, "helper": args.helper},
@@ -148,8 +146,6 @@ def _measure(
             value = store.done[task.key]
             values.append(value)
             key = (task.cell.method, task.cell.policy, task.cell.budget, task.cell.n)
-            if task.cell.policy and not task.cell.budget:
-                key = (task.cell.method, None, None, task.cell.n)
             cells.setdefault(key, {}).setdefault(task.problem.id, []).append(Record(**value["record"]))
         rows = tabulate(cells, oracle).rows
         texts = {task.problem.id: {"text": task.problem.text, "answer": task.problem.answer} for task in tasks}

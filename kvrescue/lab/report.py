@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from kvrescue import presets
-from kvrescue.bench.cells import ANSWER_LEVEL, KINDS, ORACLE, RECO_POLICY, Cell
+from kvrescue.bench.cells import ANSWER_LEVEL, KINDS, ORACLE, Cell
 from kvrescue.bench.record import Record, as_value, from_value
 from kvrescue.bench.runner import choose
 from kvrescue.bench.spread import completed, lab_loader
@@ -20,7 +19,6 @@ from kvrescue.models.load import Pair
 
 EVALUATED_POLICY = "rkv"
 """The policy of the rows other than ``evicted`` when none is asked for."""
-DEFAULTS = presets.default_settings("lab")
 
 
 @dataclass(frozen=True)
@@ -77,11 +75,11 @@ class _Task:
     @property
     def key(self) -> str:
         """Tells this run from every other one with the same models."""
-        return f"{self.cell.name} {self.index} {digest(self.cell.config_values(DEFAULTS))}"
+        return f"{self.cell.name} {self.index} {digest(self.cell.config_values('lab'))}"
 
 
 def _work(pair: Pair, task: _Task) -> Record:
-    values = {**task.cell.config_values(DEFAULTS), "seed": task.index}
+    values = {**task.cell.config_values("lab"), "seed": task.index}
     if task.cell.method != ANSWER_LEVEL:
         return solve(pair, task.index, task.seed, task.difficulty, make_config(**values))
     configs = [make_config(**{**values, "seed": task.index + 100_003 * k}) for k in range(task.cell.n)]
@@ -104,7 +102,7 @@ def measure(
     again, and what is run goes into it.
     """
     for cell in cells:
-        make_config(**cell.config_values(DEFAULTS))  # what can be refused is refused before any compute
+        make_config(**cell.config_values("lab"))  # what can be refused is refused before any compute
     tasks = [_Task(cell, index, seed, difficulty) for cell in cells for index in range(problems)]
     kept = store.done if store else {}
     known = {at: from_value(kept[task.key]) for at, task in enumerate(tasks) if task.key in kept}
@@ -197,19 +195,18 @@ def wilson(right: int, count: int, z: float = 1.96) -> tuple[float, float]:
 # --- the ReCo suite --------------------------------------------------------------------------------------------------------
 
 # Sampled, because the most probable text has no looks back that could be spared.
-_SAMPLED = {"greedy_first": False}
-_RECO_BASE = {"policy": RECO_POLICY, "window": 32, "protect_prompt": True, **_SAMPLED}
+_SAMPLED: dict[str, Any] = {"greedy_first": False}
 
 
 def reco_cells(policies: Sequence[str] | None, budgets: Sequence[int], ns: Sequence[int]) -> list[Cell]:
     """The ReCo suite: the full chain, fixed shares, ReCo, ReCo without each of its parts, each part alone, and ReCo with KV-Rescue."""
-    fixed = [_cell("reco-uniform", policy, more={**_RECO_BASE, "policy": policy}) for policy in policies or (RECO_POLICY, "rkv")]
+    fixed = [_cell("reco-uniform", policy, more=_SAMPLED) for policy in policies or ("snapkv-decode", "rkv")]
     parts = ("reco", "reco-no-adaptation", "reco-no-reflection", "reco-no-exit", "retention-only", "reflection-only", "exit-only")
     return [
-        Cell("full-cot", settings={**KINDS["full"].settings, **_SAMPLED}),
+        replace(_cell("full", more=_SAMPLED), method="full-cot"),
         *fixed,
-        *(_cell(part, more=_RECO_BASE) for part in parts),
-        *(_cell("reco+rescue", n=n, more=_RECO_BASE) for n in ns),
+        *(_cell(part, more=_SAMPLED) for part in parts),
+        *(_cell("reco+rescue", n=n, more=_SAMPLED) for n in ns),
     ]
 
 
@@ -241,7 +238,7 @@ def _reco_row(cell: Cell, records: Sequence[Record], _before: Sequence[Any]) -> 
     helped = sum(one.helper_steps for one in records)
     return RecoRow(
         method=cell.method,
-        policy=cell.policy or cell.settings.get("policy"),
+        policy=None if cell.method == "full-cot" else make_config(**cell.config_values("lab")).policy,
         n=cell.n,
         problems=count,
         accuracy=right / count,

@@ -172,7 +172,7 @@ def _resume(folder: Path, recipe: Recipe, model: LlamaForCausalLM, optimiser: to
 
     with safe_open(file, "pt") as opened:
         notes = opened.metadata()
-    if json.loads(notes["recipe"]) != asdict(recipe):
+    if Recipe(**json.loads(notes["recipe"])) != recipe:
         return None  # another recipe was trained here
     tensors = load_file(file)
     model.load_state_dict({name.removeprefix("model."): value for name, value in tensors.items() if name.startswith("model.")})

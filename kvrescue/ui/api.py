@@ -41,7 +41,7 @@ def solve_with(backends: Mapping[str, Backend]) -> Callable[..., dict[str, Any]]
                 raise ConfigError("models", f"models is {models!r}; allowed: {', '.join(backends)}.")
             given = {"method": method, "policy": policy, "budget": budget, "n": n, "seed": seed}
             chosen = {name: value for name, value in given.items() if value is not None}
-            config = make_config(**{**presets.default_settings(backend.model_set), **(settings or {}), **chosen})
+            config = make_config(**{**presets.default_settings(backend.model_set, method), **(settings or {}), **chosen})
             asked = check_problem(problem)
             backend.check(asked)
             wait_for(backend)

@@ -116,6 +116,13 @@ class Page:
     def reset(self, models: str) -> list[Any]:
         return [self.defaults[models][name] for name in settings.FIELDS]
 
+    def suit(self, models: str, method: str) -> list[Any]:
+        """A method was chosen: what a model set wants for ReCo, or else as everywhere; other settings stay as they are."""
+        if models not in presets.MODEL_SETS or not presets.MODEL_SETS[models].reco:
+            return [gr.skip()] * len(settings.SUITED)
+        values = {**self.defaults[models], **presets.default_settings(models, method)}
+        return [values[name] for name in settings.SUITED]
+
     def explain(self, models: str, *inputs: Any) -> tuple[str, str]:
         """What differs from the defaults, and the assumptions panel, for the settings as they stand."""
         values = self.values(inputs)
@@ -321,6 +328,7 @@ def build_page(*backends: Backend) -> gr.Blocks:
         example.input(page.fill_example, [models_choice, example], [problem, reference, *inputs], queue=False, **_QUIET)
         models_choice.input(page.switch, models_choice, [timer, example, generator, problem, reference, *inputs], queue=False, **_QUIET)
         fresh.click(page.new_problem, difficulty, [problem, reference], queue=False, **_QUIET)
+        method.input(page.suit, [models_choice, method], [by_field[name] for name in settings.SUITED], queue=False, **_QUIET)
         reset.click(page.reset, models_choice, inputs, queue=False, **_QUIET)
         gr.on([demo.load, problem.change], page.count, [models_choice, problem], counter, queue=False, trigger_mode="always_last", **_QUIET)
         problem.input(lambda: "", None, reference, queue=False, **_QUIET)

@@ -74,7 +74,7 @@ def test_the_suite_measures_baselines_before_what_is_compared_with_them():
 
 
 def test_a_reco_row_by_hand():
-    row = report._reco_row(Cell("reco", settings={"policy": "snapkv-decode"}), [record(), record(False, committed_tokens=40)], [])
+    row = report._reco_row(Cell("reco", settings={"method": "reco"}), [record(), record(False, committed_tokens=40)], [])
     assert (row.accuracy, row.tokens, row.mean_kv, row.peak_kv, row.retention_mean) == (0.5, 60.0, 60.0, 80.0, 0.4)
     assert (row.probes, row.penalised, row.policy, row.helper_share) == (1.0, 2.0, "snapkv-decode", None)
     assert "`reco`" in report_output.markdown([report.as_json(row)]) and "Committed tokens" in report_output.page([report.as_json(row)], {})
@@ -83,7 +83,7 @@ def test_a_reco_row_by_hand():
 def test_every_part_of_reco_is_switched_off_and_left_alone_once():
     from kvrescue.config import make_config
 
-    cells = {cell.method: make_config(**cell.config_values(report.DEFAULTS)) for cell in report.reco_cells(None, [], [2])}
+    cells = {cell.method: make_config(**cell.config_values("lab")) for cell in report.reco_cells(None, [], [2])}
     assert cells["full-cot"].method == "full"
     full = cells["reco"]
     assert full.delta > 0 and full.beta > 0 and full.tau_p > 1
