@@ -1,4 +1,4 @@
-"""python -m kvrescue run | bench | doctor | lab | train-estimator"""
+"""python -m kvrescue run | bench | calibrate | doctor | lab | train-estimator"""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class _ListSettings(argparse.Action):
 
 def _config(args: argparse.Namespace) -> RunConfig:
     models = None if args.base or args.helper else args.models or presets.DEFAULT_MODEL_SET
-    values: dict[str, Any] = presets.default_settings(models, args.method)
+    values: dict[str, Any] = {**presets.default_settings(models, args.method), **presets.measured_thresholds(models)}
     for name in ("method", "policy", "scorer", "budget", "n", "seed", "max_tokens"):
         given = getattr(args, name)
         if given is not None:

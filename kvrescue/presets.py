@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from kvrescue.config import RECO_METHODS, ConfigError, RunConfig, make_config
+from kvrescue.paths import cache_folder
 
 
 @dataclass(frozen=True)
@@ -89,4 +92,30 @@ def default_settings(model_set: str | None, method: str | None = None) -> dict[s
 
 
 def default_config(model_set: str | None) -> RunConfig:
-    return make_config(**default_settings(model_set))
+    """What the page starts with: a model set's settings, with thresholds measured here by ``calibrate`` when there are some."""
+    return make_config(**{**default_settings(model_set), **measured_thresholds(model_set)})
+
+
+MEASURED = ("tau_ent", "tau_cmp")
+CALIBRATED_FOR = ("ent_window", "cmp_window", "cmp_stride", "temperature", "top_p")
+"""Settings that thresholds depend on."""
+
+
+def calibration_file(model_set: str) -> Path:
+    return cache_folder() / "calibrations" / f"{model_set}.json"
+
+
+def measured_thresholds(model_set: str | None) -> dict[str, float]:
+    """tau_ent and tau_cmp that ``calibrate`` stored for a model set; empty without any, or when they were measured with other settings."""
+    if model_set is None:
+        return {}
+    try:
+        found = json.loads(calibration_file(model_set).read_text(encoding="utf-8"))
+        usual = make_config(**default_settings(model_set))
+        if any(found["settings"][name] != getattr(usual, name) for name in CALIBRATED_FOR):
+            return {}
+        values = {name: float(found[name]) for name in MEASURED if found[name] is not None}
+        make_config(**{**default_settings(model_set), **values})
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return values

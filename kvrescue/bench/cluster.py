@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import socket
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -23,6 +25,7 @@ def on_ray(address: str, load: Loader) -> Tasks:
         import ray
     except ImportError:
         raise ConfigError("ray", "Ray is not installed; install it with: pip install ray") from None
+    _reach(address)
     if not ray.is_initialized():
         try:
             ray.init(address=None if address == "local" else address, log_to_driver=False, include_dashboard=False)
@@ -47,6 +50,19 @@ def on_ray(address: str, load: Loader) -> Tasks:
                 yield running.pop(one), ray.get(one)
 
     return tasks
+
+
+def _reach(address: str) -> None:
+    """Ray itself would try for minutes."""
+    found = re.fullmatch(r"(?:ray://)?([\w.-]+):(\d{1,5})", address)
+    if found is None:
+        if address not in ("local", "auto"):
+            raise ConfigError("ray", f"ray is {address!r}; allowed: HOST:PORT, auto, or local.")
+        return
+    try:
+        socket.create_connection((found[1], int(found[2])), timeout=5).close()
+    except (OSError, OverflowError):
+        raise ConfigError("ray", f"There is no Ray cluster at {address!r}.") from None
 
 
 _kept: dict[str, Any] = {}

@@ -36,6 +36,14 @@ def add(commands: Any, model_options: Any) -> None:
     bench.add_argument("--ray", metavar="ADDRESS", help="spread the problems over a Ray cluster; local starts one here")
     bench.add_argument("--json", action="store_true", help="progress and rows as JSON lines on standard output, and nothing else")
     bench.set_defaults(command=_bench)
+    calibrate = commands.add_parser("calibrate", help="measure detector thresholds for a model, from its own runs with a full cache")
+    model_options(calibrate)
+    calibrate.add_argument("--problems", help="a set, NAME[:COUNT[:DIFFICULTY]], or a JSONL file (default lab:60 for the lab)")
+    calibrate.add_argument("--seed", default="0", help="draws the lab's problems (default 0)")
+    calibrate.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="any setting, such as ent_window=8")
+    calibrate.add_argument("--out", metavar="FILE", help="where the values go, with a page beside them (default: where the app looks for them)")
+    calibrate.add_argument("--json", action="store_true", help="the result as one JSON object on standard output")
+    calibrate.set_defaults(command=_calibrate)
 
 
 def _listed(field: str, text: str, known: Sequence[str]) -> list[str]:
@@ -54,9 +62,7 @@ def _bench(args: argparse.Namespace) -> int:
     budgets, ns = numbers("budgets", args.budgets, 4, 32_768), numbers("n", args.n, 1, 16)
     seeds = numbers("seed", args.seed, 0, 2**31 - 1)
     traced = _listed("traces", args.traces, ("all", "none")) == ["all"]
-    model_set = None if args.base or args.helper else args.models or presets.DEFAULT_MODEL_SET
-    if model_set is not None and model_set not in presets.MODEL_SETS:
-        raise ConfigError("models", f"There is no model set {model_set!r}; known: {', '.join(presets.MODEL_SETS)}.")
+    model_set = _model_set(args)
     workers = number("workers", args.workers, 1, 256) if args.workers else None if model_set == "lab" else 1
     given = settings_of(args.set)
     cells = grid(methods, policies, list(dict.fromkeys(budgets)), list(dict.fromkeys(ns)), list(dict.fromkeys(seeds)))
@@ -103,6 +109,48 @@ def _bench(args: argparse.Namespace) -> int:
         print(output.markdown(rows), end="")
         print(f"kvrescue: tables, report.html and a page per problem are in {args.out}", file=sys.stderr)
     return 0
+
+
+def _calibrate(args: argparse.Namespace) -> int:
+    from kvrescue.cli import settings_of
+    from kvrescue.lab.commands import number
+
+    model_set = _model_set(args)
+    if args.problems is None and model_set != "lab":
+        raise ConfigError("problems", "Name problems that suit these models: --problems FILE.jsonl, or a set such as gsm8k:50.")
+    if model_set is None and args.out is None:
+        raise ConfigError("out", "Your own models have no place of their own; name a file with --out.")
+    defaults = {**presets.default_settings(model_set), **settings_of(args.set)}
+    make_config(**{**defaults, "method": "evicted", "scorer": "none"})
+
+    from kvrescue.bench import calibrate
+    from kvrescue.bench.problems import find
+    from kvrescue.models.load import load_pair
+
+    problems = find(args.problems or "lab:60", number("seed", args.seed, 0, 2**31 - 1))
+    pair = load_pair(args.models, args.base, args.helper, args.estimator, progress=lambda text: print(f"kvrescue: {text}", file=sys.stderr))
+    result: dict[str, Any] = {}
+    with _progress(2 * len(problems), False) as tick:
+        for result in calibrate.calibrate(pair, problems, defaults):
+            if "done" in result:
+                tick(1, "watching")
+    file = Path(args.out) if args.out else presets.calibration_file(str(model_set))
+    calibrate.write(result, file)
+    shown = {name: value for name, value in result.items() if name != "distributions"}
+    if args.json:
+        print(json.dumps(shown))
+        return 0
+    for name, value in shown.items():
+        print(f"{name}: {json.dumps(value)}")
+    print(f"kvrescue: written to {file} and {file.with_suffix('.html').name} beside it", file=sys.stderr)
+    return 0
+
+
+def _model_set(args: argparse.Namespace) -> str | None:
+    name = None if args.base or args.helper else args.models or presets.DEFAULT_MODEL_SET
+    if name is not None and name not in presets.MODEL_SETS:
+        raise ConfigError("models", f"There is no model set {name!r}; known: {', '.join(presets.MODEL_SETS)}.")
+    return name
 
 
 def _told(args: argparse.Namespace) -> list[str]:

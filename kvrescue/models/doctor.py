@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from kvrescue.models.smollm2 import cache_folder, cached_smollm2
+from kvrescue.models.smollm2 import cached_smollm2
+from kvrescue.paths import cache_folder
 from kvrescue.presets import MODEL_SETS
 
 _OVERHEAD = 1.2

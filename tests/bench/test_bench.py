@@ -128,14 +128,14 @@ def test_a_cluster_gives_the_same_rows_even_when_a_worker_dies(finished, tmp_pat
     killed: list[int] = []
 
     def kill_one() -> None:
-        until = time.monotonic() + 120
+        until = time.monotonic() + 240
         while not killed and time.monotonic() < until:
             time.sleep(0.5)
             if (tmp_path / "out" / "records.jsonl").exists() and len(records_of_a_torn_file(tmp_path / "out")) >= 2:
-                found = subprocess.run(["pgrep", "-f", "^ray::_there"], capture_output=True, text=True).stdout.split()
-                for pid in found[:1]:
-                    os.kill(int(pid), signal.SIGKILL)
-                    killed.append(int(pid))
+                found = subprocess.run(["pgrep", "-af", "ray::"], capture_output=True, text=True).stdout.splitlines()
+                for line in [line for line in found if line.split()[1].startswith("ray::") and "IDLE" not in line][:1]:
+                    killed.append(int(line.split()[0]))
+                    os.kill(killed[-1], signal.SIGKILL)
 
     killer = threading.Thread(target=kill_one)
     killer.start()
@@ -158,7 +158,8 @@ def test_a_cluster_gives_the_same_rows_even_when_a_worker_dies(finished, tmp_pat
         (["--traces", "some"], "traces is 'some'; allowed: all, none."),
         (["--set", "colour=red"], "There is no setting called 'colour'"),
         (["--models", "huge"], "no model set 'huge'"),
-        (["--ray", "nowhere:1"], "no Ray cluster at 'nowhere:1'"),
+        (["--ray", "localhost:1"], "no Ray cluster at 'localhost:1'"),
+        (["--ray", "some where"], "ray is 'some where'; allowed: HOST:PORT, auto, or local."),
     ],
 )
 def test_bad_input_gets_a_sentence_and_leaves_no_results(arguments, sentence, tmp_path, capsys):
