@@ -44,4 +44,4 @@ def test_every_requirement_has_a_range_and_a_reason():
     for name in ("requirements.txt", "requirements-dev.txt"):
         for line in (ROOT / name).read_text(encoding="utf-8").splitlines():
             if line and not line.startswith(("#", "-r")):
-                assert re.match(r"[\w-]+>=[\d.]+,<=?[\d.]+", line), line
+                assert re.match(r"[\w-]+(\[\w+\])?>=[\d.]+,<=?[\d.]+", line), line

@@ -22,9 +22,9 @@ from kvrescue.reco import distil
 from kvrescue.rewards.reading import Calibration
 
 RECIPES: dict[str, Recipe] = {
-    "base": Recipe(hidden=64, layers=3, heads=4, seed=1, tokens=36_000_000),
-    "helper": Recipe(hidden=48, layers=3, heads=4, seed=2, tokens=36_000_000),
-    "prm": Recipe(hidden=64, layers=3, heads=4, seed=3, tokens=36_000_000),
+    "base": Recipe(hidden=64, layers=3, heads=4, seed=1),
+    "helper": Recipe(hidden=40, layers=3, heads=4, seed=2),
+    "prm": Recipe(hidden=64, layers=3, heads=4, seed=3, tokens=16_000_000),
 }
 ROLES = {
     "base": "the capable model whose cache is evicted",

@@ -133,7 +133,7 @@ def test_a_cluster_gives_the_same_rows_even_when_a_worker_dies(finished, tmp_pat
             time.sleep(0.5)
             if (tmp_path / "out" / "records.jsonl").exists() and len(records_of_a_torn_file(tmp_path / "out")) >= 2:
                 found = subprocess.run(["pgrep", "-af", "ray::"], capture_output=True, text=True).stdout.splitlines()
-                for line in [line for line in found if line.split()[1].startswith("ray::") and "IDLE" not in line][:1]:
+                for line in [line for line in found if line.split()[1].startswith("ray::") and "_there" in line][:1]:
                     killed.append(int(line.split()[0]))
                     os.kill(killed[-1], signal.SIGKILL)
 
