@@ -28,7 +28,8 @@ COLUMNS = {
 }
 
 
-def _percent(value: float | None) -> str:
+def percent(value: float | None) -> str:
+    """Whole percent; a dash for what is not defined."""
     return "–" if value is None else f"{100 * value:.0f} %"
 
 
@@ -36,7 +37,7 @@ def markdown(rows: Sequence[dict[str, Any]]) -> str:
     head = "method|policy|B|N|problems|right (95 %)|recovery|degenerate|unfinished|helper's steps|base tokens|saving|retention|peak KV|s"
     lines = ["|" + head + "|", "|" + "---|" * len(head.split("|"))]
     for row in rows:
-        recovered = _percent(row["recovery"])
+        recovered = percent(row["recovery"])
         if row["recovery_low"] is not None:
             recovered += f" ({100 * row['recovery_low']:.0f}–{100 * row['recovery_high']:.0f})"
         cells = [
@@ -45,14 +46,14 @@ def markdown(rows: Sequence[dict[str, Any]]) -> str:
             row["budget"] or "–",
             row["n"],
             row["problems"],
-            f"{_percent(row['accuracy'])} ({100 * row['ci_low']:.0f}–{100 * row['ci_high']:.0f})",
+            f"{percent(row['accuracy'])} ({100 * row['ci_low']:.0f}–{100 * row['ci_high']:.0f})",
             recovered,
-            _percent(row["degenerate"]),
-            _percent(row["unfinished"]),
-            _percent(row["helper_share"]),
+            percent(row["degenerate"]),
+            percent(row["unfinished"]),
+            percent(row["helper_share"]),
             f"{row['base_tokens']:.0f}",
-            _percent(row["saving"]),
-            _percent(row["retention"]),
+            percent(row["saving"]),
+            percent(row["retention"]),
             row["peak_kv"],
             f"{row['seconds']:.1f}",
         ]
@@ -185,7 +186,7 @@ def _bars(points: Sequence[dict[str, Any]], column: str) -> dict[str, Any] | Non
 
 
 def _problem_page(problem: str, told: dict[str, Any], records: Sequence[dict[str, Any]]) -> str:
-    """The lanes of one problem side by side; each links its trace, which the app's viewer opens."""
+    """The lanes of one problem side by side; each links its trace."""
     body = f"<p>{html.escape(told.get('text', ''))}</p><p><b>Answer: {html.escape(told.get('answer', ''))}</b></p><div class=lanes>"
     for one in records:
         cell, record = one["cell"], one["record"]
@@ -200,7 +201,10 @@ def _problem_page(problem: str, told: dict[str, Any], records: Sequence[dict[str
             if number < len(one["traces"]):
                 body += f"<p class=note><a href='../traces/{html.escape(one['traces'][number])}' download>trace</a></p>"
             body += "</section>"
-    return _page(problem, body + "</div><p class=note>Base: single line. Helper: double line. A trace opens in the app's viewer.</p>")
+    return _page(
+        problem,
+        body + "</div><p class=note>Base: single line. Helper: double line. A trace has every event of its run, one JSON object a line, gzipped.</p>",
+    )
 
 
 def _step(step: dict[str, Any]) -> str:

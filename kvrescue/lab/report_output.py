@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from kvrescue.bench.output import percent
 from kvrescue.config import ConfigError
 from kvrescue.lab.report import EVALUATED_POLICY
 
@@ -24,10 +25,6 @@ COLUMNS = {
 }
 
 
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.0f} %"
-
-
 def markdown(rows: Sequence[dict[str, Any]]) -> str:
     """The README's table, from rows as :func:`as_json` gives them."""
     return _reco_markdown(rows) if rows and "retention_mean" in rows[0] else _rescue_markdown(rows)
@@ -41,11 +38,11 @@ def _reco_markdown(rows: Sequence[dict[str, Any]]) -> str:
             f"`{row['method']}`",
             row["policy"] or "–",
             row["n"],
-            f"{_percent(row['accuracy'])} ({100 * row['ci_low']:.0f}–{100 * row['ci_high']:.0f})",
+            f"{percent(row['accuracy'])} ({100 * row['ci_low']:.0f}–{100 * row['ci_high']:.0f})",
             f"{row['tokens']:.0f}",
             f"{row['mean_kv']:.0f}",
             f"{row['peak_kv']:.0f}",
-            _percent(row["retention_mean"]),
+            percent(row["retention_mean"]),
             f"{row['probes']:.1f}",
             f"{row['penalised']:.1f}",
             f"{row['seconds']:.1f}",
@@ -63,13 +60,13 @@ def _rescue_markdown(rows: Sequence[dict[str, Any]]) -> str:
             row["policy"] or "–",
             row["budget"] or "all",
             row["n"],
-            f"{_percent(row['accuracy'])} ({100 * row['ci_low']:.0f}–{100 * row['ci_high']:.0f})",
-            _percent(row["recovery"]),
-            _percent(row["degenerate"]),
+            f"{percent(row['accuracy'])} ({100 * row['ci_low']:.0f}–{100 * row['ci_high']:.0f})",
+            percent(row["recovery"]),
+            percent(row["degenerate"]),
             " / ".join(f"{100 * row[name]:.0f}" for name in ("recall_errors", "arithmetic_errors", "form_errors")),
-            _percent(row["helper_share"]),
+            percent(row["helper_share"]),
             f"{row['base_tokens']:.0f}",
-            _percent(row["saving"]),
+            percent(row["saving"]),
             f"{row['seconds']:.1f}",
         ]
         lines.append("|" + "|".join(str(cell) for cell in cells) + "|")
