@@ -61,8 +61,7 @@ def _columns(question: str, answer: str) -> Callable[[dict[str, Any]], tuple[str
     return lambda row: (str(row[question]), str(row[answer]))
 
 
-# The hub could not be asked for commit names when this was written: "main" is turned into one when a set is first read, and a
-# results folder keeps it, so that going on in it reads the same rows.
+# "main" until their commits can be looked up: the hub could not be asked when this was written.
 HUB_SETS: dict[str, HubSet] = {
     "gsm8k": HubSet("openai/gsm8k", "main", "test", _gsm8k, "main"),
     "math500": HubSet("HuggingFaceH4/MATH-500", "main", "test", _columns("problem", "answer")),

@@ -268,3 +268,10 @@ def test_one_model_serves_one_run_at_a_time(served):
     backend.pause = 0.0
     assert sorted(result["summary"]["run"] for result in results) == ["fake0", "fake1"]
     assert backend.most_running == 1
+
+
+def test_a_reco_method_brings_what_its_models_want_and_another_takes_it_back():
+    page = Page(FakeBackend("lab"))
+    assert page.suit("lab", "reco") == ["snapkv-decode", 32, True]
+    assert page.suit("lab", "kv-rescue") == [page.defaults["lab"][name] for name in ("policy", "window", "protect_prompt")] == ["rkv", 24, False]
+    assert all(isinstance(one, dict) for one in page.suit("smollm2", "reco")), "left as they are"
