@@ -19,7 +19,7 @@ PROBLEMS = 12
 
 
 def settings(pair: Pair) -> RunConfig:
-    own = presets.default_settings(pair.name if pair.name in presets.MODEL_SETS else None, "reco")
+    own = presets.default_settings(pair.name if pair.name in presets.MODEL_SETS else None)
     judge = "estimator" if pair.estimator else "likelihood"
     extra: dict[str, Any] = {"method": "reco", "scorer": judge, "protect_prompt": True, "early_exit": False}
     return make_config(**{**own, **extra})

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kvrescue.bench.runner import Done, Task, Tasks, carry_out
+from kvrescue.bench.runner import Ran, Task, Tasks, carry_out
 from kvrescue.bench.spread import Loader
 from kvrescue.config import ConfigError
 
@@ -34,7 +34,7 @@ def on_ray(address: str, load: Loader) -> Tasks:
     share: dict[str, Any] = {"num_gpus": 1} if ray.cluster_resources().get("GPU") else {"num_cpus": 1}
     remote: Any = ray.remote(max_retries=_TRIES, retry_exceptions=False, **share)(_there)
 
-    def tasks(wanted: Sequence[Task]) -> Iterator[tuple[int, Done]]:
+    def tasks(wanted: Sequence[Task]) -> Iterator[tuple[int, list[Ran]]]:
         running: dict[Any, int] = {}
         waiting = iter(enumerate(wanted))
         ahead = 2 * max(1, int(ray.cluster_resources().get("GPU") or ray.cluster_resources().get("CPU", 1)))
@@ -69,7 +69,7 @@ _kept: dict[str, Any] = {}
 """This worker's models."""
 
 
-def _there(load: Loader, task: Task) -> Done:
+def _there(load: Loader, task: Task) -> list[Ran]:
     import torch
 
     torch.set_num_threads(1)

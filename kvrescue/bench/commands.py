@@ -89,9 +89,9 @@ def _bench(args: argparse.Namespace) -> int:
         "n": ns,
         "seeds": seeds,
         "problems": args.problems,
-        "set": {name: given[name] for name in sorted(given)},
+        "set": given,
         "traces": args.traces,
-        "settings": {name: value for name, value in sorted(presets.default_settings(model_set).items())},
+        "settings": presets.default_settings(model_set),
     }
     load = functools.partial(load_pair, args.models, args.base, args.helper, args.estimator)
     how: Tasks
@@ -170,7 +170,7 @@ def _measure(
     from kvrescue.bench import output
     from kvrescue.bench.grading import Grader
     from kvrescue.bench.metrics import tabulate
-    from kvrescue.bench.record import Record
+    from kvrescue.bench.record import Record, from_value
     from kvrescue.bench.runner import as_line, choose, write_trace
     from kvrescue.bench.store import Store, write_whole
 
@@ -178,15 +178,15 @@ def _measure(
         missing = [task for task in tasks if task.key not in store.done]
         tick(len(tasks) - len(missing), "kept from before")
         write_whole(out / "environment.json", json.dumps({"version": __version__, **about["environment"]}, indent=1) + "\n")
-        for index, done in how(missing):
+        for index, runs in how(missing):
             task = missing[index]
             graded = []
-            for ran in done.runs:
+            for ran in runs:
                 verdict = grader.grade(ran.record.answer, task.problem.answer, task.problem.kind)
                 graded.append(replace(ran.record, right=verdict.right, parsed=verdict.parsed))
             record = graded[0] if len(graded) == 1 else choose(graded)
-            traces = [write_trace(out / "traces", task.key, number, ran.trace) for number, ran in enumerate(done.runs)] if traced else []
-            store.add(task.key, as_line(task, done, record, traces))
+            traces = [write_trace(out / "traces", task.key, number, ran.trace) for number, ran in enumerate(runs)] if traced else []
+            store.add(task.key, as_line(task, runs, record, traces))
             tick(1, f"{task.problem.id} {task.cell.name}")
         cells: dict[Any, dict[str, list[Record]]] = {}
         values = []
@@ -194,7 +194,7 @@ def _measure(
             value = store.done[task.key]
             values.append(value)
             key = (task.cell.method, task.cell.policy, task.cell.budget, task.cell.n)
-            cells.setdefault(key, {}).setdefault(task.problem.id, []).append(Record(**value["record"]))
+            cells.setdefault(key, {}).setdefault(task.problem.id, []).append(from_value(value["record"]))
         rows = tabulate(cells, oracle).rows
         texts = {task.problem.id: {"text": task.problem.text, "answer": task.problem.answer} for task in tasks}
         output.write(out, rows, values, about, texts)

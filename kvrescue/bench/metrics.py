@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -99,8 +99,6 @@ def _oracle(evicted: dict[str, list[Record]], helper: dict[str, list[Record]]) -
 
 def _picked(key: Key, found: dict[str, list[Record]], cells: dict[Key, dict[str, list[Record]]]) -> list[dict[str, Any]]:
     """Rows of the other rules that choose one of several trajectories."""
-    from dataclasses import replace
-
     if not all(one.picks for runs in found.values() for one in runs):
         return []
     made = []

@@ -12,7 +12,7 @@ from typing import Any
 
 from kvrescue.bench.cells import ANSWER_LEVEL, PICKS, Cell
 from kvrescue.bench.problems import Problem
-from kvrescue.bench.record import Record, Watcher, WrittenStep
+from kvrescue.bench.record import Record, Watcher, WrittenStep, as_value
 from kvrescue.bench.spread import Loader, completed
 from kvrescue.bench.store import digest
 from kvrescue.config import make_config
@@ -22,8 +22,8 @@ from kvrescue.lab.evaluate import graded
 from kvrescue.lab.grade import read_story
 from kvrescue.models.load import Pair
 
-Tasks = Callable[[Sequence["Task"]], Iterator[tuple[int, "Done"]]]
-"""Carries out tasks; (index, result) as they are done, in any order."""
+Tasks = Callable[[Sequence["Task"]], Iterator[tuple[int, "list[Ran]"]]]
+"""Carries out tasks; (index, its runs) as they are done, in any order."""
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,8 @@ class Ran:
     """Its events, gzipped NDJSON."""
 
 
-@dataclass(frozen=True)
-class Done:
-    runs: list[Ran]
-
-
-def carry_out(pair: Pair, task: Task) -> Done:
-    return Done([_once(pair, task, seed) for seed in task.seeds()])
+def carry_out(pair: Pair, task: Task) -> list[Ran]:
+    return [_once(pair, task, seed) for seed in task.seeds()]
 
 
 def _once(pair: Pair, task: Task, seed: int) -> Ran:
@@ -129,13 +124,13 @@ def write_trace(folder: Path, key: str, run: int, data: bytes) -> str:
     return name
 
 
-def as_line(task: Task, done: Done, record: Record, traces: list[str]) -> dict[str, Any]:
+def as_line(task: Task, runs: list[Ran], record: Record, traces: list[str]) -> dict[str, Any]:
     """What a results file keeps of a task."""
     cell = asdict(task.cell)
     return {
         "cell": {name: cell[name] for name in ("method", "policy", "budget", "n", "seed")},
         "problem": task.problem.id,
-        "record": asdict(record),
-        "lanes": [ran.steps for ran in done.runs],
+        "record": as_value(record),
+        "lanes": [ran.steps for ran in runs],
         "traces": traces,
     }
