@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kvrescue.config import ConfigError, RunConfig
 from kvrescue.events import AnyEvent
-from kvrescue.presets import DEFAULT_MODEL_SET, check_language
+from kvrescue.presets import Choice, check_language
 from kvrescue.stop import Stop
 from kvrescue.ui.backend import BackendStatus
 
@@ -23,9 +23,10 @@ log = logging.getLogger(__name__)
 class ModelBackend:
     """See :class:`kvrescue.ui.backend.Backend`."""
 
-    def __init__(self, model_set: str | None = None, base: str | None = None, helper: str | None = None) -> None:
-        self.model_set = None if base or helper else (model_set or DEFAULT_MODEL_SET)
-        self._base, self._helper = base, helper
+    def __init__(self, choice: Choice | str | None = None) -> None:
+        """``choice``: which models, or a model set's name; None for the default set. ConfigError for a set that does not exist."""
+        self._choice = choice if isinstance(choice, Choice) else Choice(choice)
+        self.model_set = self._choice.known_set
         self._pair: Pair | None = None
         self._status = BackendStatus(ready=False, text="starting")
         self._started = threading.Lock()
@@ -55,9 +56,9 @@ class ModelBackend:
     def _load(self) -> None:
         try:
             self._say("importing the engine")
-            from kvrescue.models.load import load_pair
+            from kvrescue.models.load import load
 
-            pair = load_pair(self.model_set, self._base, self._helper, progress=self._say)
+            pair = load(self._choice, progress=self._say)
         except ConfigError as error:
             self._status = BackendStatus(ready=False, text="no models", error=str(error))
         except Exception as error:  # the page must say so instead of waiting for ever

@@ -10,6 +10,7 @@ import re
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -59,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     run = commands.add_parser("run", help="solve one problem in the terminal")
     run.add_argument("problem", help="the problem, or - to read it from standard input")
-    _model_options(run)
+    model_options(run)
     run.add_argument("--method", help=", ".join(METHODS))
     run.add_argument("--policy", help=", ".join(POLICIES))
     run.add_argument("--scorer", help=", ".join(SCORERS))
@@ -72,12 +73,16 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--json", action="store_true", help="events on standard output and nothing else, one JSON object a line")
     run.set_defaults(command=_run)
     doctor = commands.add_parser("doctor", help="what this machine can run")
+    doctor.add_argument("--models", metavar="SET", help=f"only this set, part by part: {', '.join(presets.MODEL_SETS)}")
+    doctor.add_argument("--n", metavar="N", help="candidates per source (default: the set's)")
+    doctor.add_argument("--tokens", metavar="T", help="length of prompt and answer together (default: the set's limit)")
+    doctor.add_argument("--quantise", action="append", default=[], metavar="[PART=]KIND", help=f"{', '.join(presets.QUANTISATIONS)}")
     doctor.add_argument("--json", action="store_true")
     doctor.set_defaults(command=_doctor)
     lab_commands.add(commands)
-    bench_commands.add(commands, _model_options)
+    bench_commands.add(commands, model_options)
     estimator = commands.add_parser("train-estimator", help="distil a scorer into the light estimator that ReCo may use")
-    _model_options(estimator)
+    model_options(estimator)
     estimator.add_argument("--teacher", default="prm", help=f"{', '.join(SCORERS[:-1])} (default prm)")
     estimator.add_argument("--data", metavar="FILE", help="JSONL with a 'problem' on each line (default: fresh stories of the lab)")
     estimator.add_argument("--problems", metavar="N", default="200", help="at most so many problems (default 200)")
@@ -86,11 +91,28 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _model_options(parser: argparse.ArgumentParser) -> None:
+def model_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--models", metavar="SET", help=f"model set: {', '.join(presets.MODEL_SETS)} (default {presets.DEFAULT_MODEL_SET})")
     parser.add_argument("--base", metavar="MODEL", help="your own base: a local folder or a hub id")
     parser.add_argument("--helper", metavar="MODEL", help="your own helper (default: the base)")
+    parser.add_argument("--prm", metavar="MODEL", help="a published process reward model: a local folder or a hub id (default: the set's)")
+    parser.add_argument("--prm-family", metavar="NAME", help="qwen, skywork, rlhflow or math-shepherd (default: told by the checkpoint)")
+    parser.add_argument(
+        "--quantise",
+        action="append",
+        default=[],
+        metavar="[PART=]KIND",
+        help=f"{', '.join(presets.QUANTISATIONS)}; for one of {', '.join(presets.PARTS)}, or all (default: the set's)",
+    )
     parser.add_argument("--estimator", metavar="DIR", help="an estimator made by train-estimator for these models")
+
+
+def choice_of(args: argparse.Namespace) -> presets.Choice:
+    """The models that the options of :func:`model_options` name; ConfigError for a set that does not exist."""
+    quantise = presets.quantisation_of(args.quantise)
+    choice = presets.Choice(args.models, args.base, args.helper, args.prm, args.prm_family, args.estimator, quantise)
+    _ = choice.known_set
+    return choice
 
 
 class _ListSettings(argparse.Action):
@@ -104,8 +126,11 @@ class _ListSettings(argparse.Action):
 
 
 def _config(args: argparse.Namespace) -> RunConfig:
-    models = None if args.base or args.helper else args.models or presets.DEFAULT_MODEL_SET
+    choice = choice_of(args)
+    models = choice.known_set
     values: dict[str, Any] = {**presets.default_settings(models, args.method), **presets.measured_thresholds(models)}
+    if choice.prm:
+        values["scorer"] = "prm"
     for name in ("method", "policy", "scorer", "budget", "n", "seed", "max_tokens"):
         given = getattr(args, name)
         if given is not None:
@@ -134,15 +159,14 @@ def _value(name: str, text: str) -> Any:
 
 
 def _run(args: argparse.Namespace) -> int:
-    if args.models is not None and args.models not in presets.MODEL_SETS:
-        raise ConfigError("models", f"There is no model set {args.models!r}; known: {', '.join(presets.MODEL_SETS)}.")
+    choice = choice_of(args)
     problem = check_problem(sys.stdin.read() if args.problem == "-" else args.problem)
     config = _config(args)
     with _trace_file(args.trace) as file:
         from kvrescue.engine.run import run
-        from kvrescue.models.load import load_pair
+        from kvrescue.models.load import load
 
-        pair = load_pair(args.models, args.base, args.helper, args.estimator, progress=lambda text: print(f"kvrescue: {text}", file=sys.stderr))
+        pair = load(choice, progress=lambda text: print(f"kvrescue: {text}", file=sys.stderr))
         stop = Stop()
         events = run(problem, config, pair, stop)
         if file:
@@ -264,21 +288,24 @@ def _train_estimator(args: argparse.Namespace) -> int:
     most = int(args.problems) if args.problems.isdigit() else 0
     if not 4 <= most <= 100_000:
         raise ConfigError("problems", f"problems is {args.problems!r}; allowed: a whole number from 4 to 100,000.")
-    from kvrescue.models.load import load_pair
+    from kvrescue.models.load import load
     from kvrescue.reco import distil
 
     def say(text: str) -> None:
         print(f"kvrescue: {text}", file=sys.stderr)
 
     problems = distil.read_problems(args.data)[:most] if args.data else [held_out(_ESTIMATOR_SEED, index).text for index in range(most)]
-    pair = load_pair(args.models, args.base, args.helper, progress=say)
+    pair = load(replace(choice_of(args), estimator=None), progress=say)
     print(json.dumps(distil.train(pair, args.teacher, problems, Path(args.out), say)))
     return 0
 
 
 def _doctor(args: argparse.Namespace) -> int:
+    from kvrescue.lab.commands import number
     from kvrescue.models.doctor import examine, in_words
 
-    report = examine()
+    n = number("n", args.n, 1, 16) if args.n else None
+    tokens = number("tokens", args.tokens, 1, 1_000_000) if args.tokens else None
+    report = examine(args.models, n=n, tokens=tokens, quantise=presets.quantisation_of(args.quantise))
     print(json.dumps(report.as_dict()) if args.json else "\n".join(in_words(report)))
     return 0

@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kvrescue.config import RECO_METHODS, ConfigError, RunConfig, make_config
 from kvrescue.paths import cache_folder
+
+PARTS = ("base", "helper", "prm")
+QUANTISATIONS = ("auto", "fp32", "bf16", "int8", "nf4")
+"""auto: bf16 on a GPU, the fastest that works on a CPU."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One model of a set, on the model hub."""
+
+    repo: str
+    quantise: str = "bf16"
+    """On a GPU, when nothing else is asked for; a CPU takes the fastest that works."""
+    family: str | None = None
+    """Of a process reward model: how it reads steps (rewards/trained)."""
+    revision: str = "main"
 
 
 @dataclass(frozen=True)
@@ -24,7 +42,21 @@ class ModelSet:
     """RunConfig fields that differ from the defaults."""
     reco: dict[str, Any] = field(default_factory=dict)
     """Fields that ReCo's methods have on top of them."""
+    parts: dict[str, Part] = field(default_factory=dict)
+    """base, helper and prm, for sets that come from the hub and need a GPU."""
 
+
+_PAPER: dict[str, Any] = {"scorer": "prm", "n": 4, "budget": 64, "buffer": 64, "max_step_tokens": 512, "max_tokens": 4096, "deadline_s": 900.0}
+_RECO: dict[str, Any] = {
+    **_PAPER,
+    "system_prompt": "",
+    "temperature": 0.6,
+    "max_step_tokens": 1024,
+    "max_tokens": 16_384,
+    "max_steps": 1024,
+    "deadline_s": 1800.0,
+}
+_SKYWORK = Part("Skywork/Skywork-o1-Open-PRM-Qwen-2.5-1.5B", family="skywork")
 
 MODEL_SETS: dict[str, ModelSet] = {
     "lab": ModelSet(
@@ -64,9 +96,104 @@ MODEL_SETS: dict[str, ModelSet] = {
         parameters=134_515_008,
         settings={"n": 2, "budget": 64, "buffer": 32, "max_step_tokens": 96, "max_tokens": 256, "deadline_s": 300.0},
     ),
+    "qwen-math-7b": ModelSet(
+        title="Qwen2.5-Math 7B, helped by 1.5B",
+        note="KV-Rescue's pair, judged by Qwen2.5-Math-PRM-7B. Needs a GPU.",
+        parameters=7_615_616_512 + 1_543_714_304,
+        settings=_PAPER,
+        parts={
+            "base": Part("Qwen/Qwen2.5-Math-7B-Instruct", "nf4"),
+            "helper": Part("Qwen/Qwen2.5-Math-1.5B-Instruct"),
+            "prm": Part("Qwen/Qwen2.5-Math-PRM-7B", "nf4", "qwen"),
+        },
+    ),
+    "qwen-math-72b": ModelSet(
+        title="Qwen2.5-Math 72B, helped by 7B",
+        note="KV-Rescue's large pair, judged by Qwen2.5-Math-PRM-7B. Spreads over several GPUs.",
+        parameters=72_706_203_648 + 7_615_616_512,
+        settings=_PAPER,
+        parts={
+            "base": Part("Qwen/Qwen2.5-Math-72B-Instruct", "nf4"),
+            "helper": Part("Qwen/Qwen2.5-Math-7B-Instruct", "nf4"),
+            "prm": Part("Qwen/Qwen2.5-Math-PRM-7B", "nf4", "qwen"),
+        },
+    ),
+    "r1-qwen-7b": ModelSet(
+        title="DeepSeek-R1-Distill-Qwen 7B, helped by 1.5B",
+        note="A think-style model of ReCo's paper, judged by Skywork-o1-Open-PRM 1.5B. Needs a GPU.",
+        parameters=7_615_616_512 + 1_777_088_000,
+        settings=_RECO,
+        parts={
+            "base": Part("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B", "nf4"),
+            "helper": Part("deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B"),
+            "prm": _SKYWORK,
+        },
+    ),
+    "r1-llama-8b": ModelSet(
+        title="DeepSeek-R1-Distill-Llama 8B, helped by Qwen 1.5B",
+        note="A think-style model of ReCo's paper; base and helper have different vocabularies, so steps change hands as text. Needs a GPU.",
+        parameters=8_030_261_248 + 1_777_088_000,
+        settings=_RECO,
+        parts={
+            "base": Part("deepseek-ai/DeepSeek-R1-Distill-Llama-8B", "nf4"),
+            "helper": Part("deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B"),
+            "prm": _SKYWORK,
+        },
+    ),
+    "qwen3-8b": ModelSet(
+        title="Qwen3 8B, helped by 0.6B",
+        note="A think-style model of ReCo's paper, judged by Skywork-o1-Open-PRM 1.5B. Needs a GPU.",
+        parameters=8_190_735_360 + 596_049_920,
+        settings=_RECO,
+        parts={"base": Part("Qwen/Qwen3-8B", "nf4"), "helper": Part("Qwen/Qwen3-0.6B"), "prm": _SKYWORK},
+    ),
 }
 DEFAULT_MODEL_SET = "lab"
 OWN_MODELS = ModelSet(title="Your own models", note="", parameters=0, settings={"n": 2, "max_tokens": 512})
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which models to load: a model set by name, or ``base`` and ``helper`` (local folders or hub ids; the helper defaults to the base)."""
+
+    model_set: str | None = None
+    base: str | None = None
+    helper: str | None = None
+    prm: str | None = None
+    """A published process reward model, instead of the set's own."""
+    prm_family: str | None = None
+    estimator: str | None = None
+    """Folder of a light judge that was trained for these models."""
+    quantise: Mapping[str, str] = field(default_factory=dict)
+    """Of base, helper and prm, where it is not the set's (presets.QUANTISATIONS)."""
+
+    @property
+    def known_set(self) -> str | None:
+        """The model set's name, checked; None for models of one's own. ConfigError with field ``models``."""
+        if self.base or self.helper:
+            return None
+        name = self.model_set or DEFAULT_MODEL_SET
+        if name not in MODEL_SETS:
+            raise ConfigError("models", f"There is no model set {name!r}; known: {', '.join(MODEL_SETS)}.")
+        return name
+
+
+def offered() -> list[str]:
+    """Sets that the page lists: those of the hub only where there is a GPU to run them."""
+    gpu = Path("/dev/nvidiactl").exists() or bool(os.environ.get("SPACES_ZERO_GPU"))
+    return [name for name, one in MODEL_SETS.items() if gpu or not one.parts]
+
+
+def quantisation_of(texts: Sequence[str]) -> dict[str, str]:
+    """``["nf4"]`` for every part, or ``["base=nf4", "prm=int8"]`` for some; ConfigError with field ``quantise``."""
+    found: dict[str, str] = {}
+    for text in texts:
+        part, equals, kind = text.rpartition("=")
+        if kind not in QUANTISATIONS or (equals and part not in PARTS):
+            kinds = ", ".join(QUANTISATIONS)
+            raise ConfigError("quantise", f"quantise is {text!r}; allowed: one of {kinds}, or {', '.join(PARTS)} each with = and one of them.")
+        found.update(dict.fromkeys([part] if equals else PARTS, kind))
+    return found
 
 
 def check_language(model_set: str | None, problem: str) -> None:

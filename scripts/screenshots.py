@@ -16,7 +16,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from kvrescue.backend import ModelBackend
-from kvrescue.presets import MODEL_SETS
+from kvrescue.presets import offered
 from kvrescue.ui.page import build_page, launch_options
 
 SECONDS = 300
@@ -28,7 +28,7 @@ def main() -> None:
     out = parser.parse_args().out
     out.mkdir(parents=True, exist_ok=True)
     backend = ModelBackend()
-    page = build_page(backend, *(ModelBackend(name) for name in MODEL_SETS if name != backend.model_set))
+    page = build_page(backend, *(ModelBackend(name) for name in offered() if name != backend.model_set))
     backend.start()
     _, url, _ = page.launch(prevent_thread_lock=True, quiet=True, **launch_options())
     while not backend.status().ready:

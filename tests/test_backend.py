@@ -8,6 +8,7 @@ import pytest
 
 from kvrescue.backend import ModelBackend
 from kvrescue.config import ConfigError, make_config
+from kvrescue.presets import Choice
 from kvrescue.stop import Stop
 from tests.models.test_load import saved
 
@@ -22,7 +23,7 @@ def settled(backend: ModelBackend) -> ModelBackend:
 
 
 def test_before_and_after_loading(tmp_path):
-    backend = ModelBackend(base=str(saved(tmp_path / "tiny")))
+    backend = ModelBackend(Choice(base=str(saved(tmp_path / "tiny"))))
     assert backend.count_tokens("abc") is None
     with pytest.raises(ConfigError, match="not ready yet"):
         backend.run("p", make_config(), Stop())
@@ -37,7 +38,7 @@ def test_before_and_after_loading(tmp_path):
 
 
 def test_models_that_cannot_be_loaded(tmp_path):
-    backend = settled(ModelBackend(base=str(tmp_path)))
+    backend = settled(ModelBackend(Choice(base=str(tmp_path))))
     assert "no config.json" in backend.status().error
     with pytest.raises(ConfigError, match=r"no config\.json"):
         backend.run("p", make_config(), Stop())
@@ -47,6 +48,6 @@ def test_a_crash_while_loading_is_told_without_details(tmp_path, monkeypatch, ca
     def crash(*_args, **_kwargs):
         raise RuntimeError(str(tmp_path))
 
-    monkeypatch.setattr("kvrescue.models.load.load_pair", crash)
-    backend = settled(ModelBackend(base=str(tmp_path)))
+    monkeypatch.setattr("kvrescue.models.load.load", crash)
+    backend = settled(ModelBackend(Choice(base=str(tmp_path))))
     assert backend.status().error == "The models could not be loaded (RuntimeError)." and str(tmp_path) not in caplog.text

@@ -102,7 +102,7 @@ def test_control_c_while_loading_is_quiet(monkeypatch, capsys):
     def interrupted(*_args, **_kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("kvrescue.models.load.load_pair", interrupted)
+    monkeypatch.setattr("kvrescue.models.load.load", interrupted)
     assert main(["run", "p"]) == 130 and capsys.readouterr().out == ""
 
 

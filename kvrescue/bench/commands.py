@@ -55,23 +55,24 @@ def _listed(field: str, text: str, known: Sequence[str]) -> list[str]:
 
 
 def _bench(args: argparse.Namespace) -> int:
-    from kvrescue.cli import settings_of
+    from kvrescue.cli import choice_of, settings_of
     from kvrescue.lab.commands import number, numbers
 
     methods, policies = _listed("methods", args.methods, METHODS), _listed("policies", args.policies, POLICIES)
     budgets, ns = numbers("budgets", args.budgets, 4, 32_768), numbers("n", args.n, 1, 16)
     seeds = numbers("seed", args.seed, 0, 2**31 - 1)
     traced = _listed("traces", args.traces, ("all", "none")) == ["all"]
-    model_set = _model_set(args)
+    choice = choice_of(args)
+    model_set = choice.known_set
     workers = number("workers", args.workers, 1, 256) if args.workers else None if model_set == "lab" else 1
-    given = settings_of(args.set)
+    given = {**({"scorer": "prm"} if choice.prm else {}), **settings_of(args.set)}
     cells = grid(methods, policies, list(dict.fromkeys(budgets)), list(dict.fromkeys(ns)), list(dict.fromkeys(seeds)))
     for cell in cells:  # what can be refused is refused before any compute
         make_config(**{**cell.config_values(model_set), **given})
 
     from kvrescue.bench.problems import find
     from kvrescue.bench.runner import Task, Tasks, in_processes
-    from kvrescue.models.load import environment, lab_fingerprint, load_pair
+    from kvrescue.models.load import environment, lab_fingerprint, load
 
     problems = find(args.problems, seeds[0])
     if "kv-rescue-checker" in methods and any(problem.kind != "lab" for problem in problems):
@@ -82,7 +83,9 @@ def _bench(args: argparse.Namespace) -> int:
     identity: dict[str, Any] = {
         "models": model_set or {"base": args.base, "helper": args.helper},
         "weights": lab_fingerprint() if model_set == "lab" else None,
-        "estimator": args.estimator,
+        "prm": [choice.prm, choice.prm_family],
+        "quantise": dict(choice.quantise),
+        "estimator": choice.estimator,
         "methods": methods,
         "policies": policies,
         "budgets": budgets,
@@ -93,14 +96,14 @@ def _bench(args: argparse.Namespace) -> int:
         "traces": args.traces,
         "settings": presets.default_settings(model_set),
     }
-    load = functools.partial(load_pair, args.models, args.base, args.helper, args.estimator)
+    loader = functools.partial(load, choice)
     how: Tasks
     if args.ray:
         from kvrescue.bench.cluster import on_ray
 
-        how = on_ray(args.ray, load)
+        how = on_ray(args.ray, loader)
     else:
-        how = in_processes(load, workers)
+        how = in_processes(loader, workers)
     about = {**identity, "version": __version__, "environment": environment(), "command": ["bench", *_told(args)]}
     rows = _measure(Path(args.out), identity, about, tasks, how, ORACLE in methods, traced, args.json)
     if not args.json:
@@ -112,10 +115,11 @@ def _bench(args: argparse.Namespace) -> int:
 
 
 def _calibrate(args: argparse.Namespace) -> int:
-    from kvrescue.cli import settings_of
+    from kvrescue.cli import choice_of, settings_of
     from kvrescue.lab.commands import number
 
-    model_set = _model_set(args)
+    choice = choice_of(args)
+    model_set = choice.known_set
     if args.problems is None and model_set != "lab":
         raise ConfigError("problems", "Name problems that suit these models: --problems FILE.jsonl, or a set such as gsm8k:50.")
     if model_set is None and args.out is None:
@@ -125,10 +129,10 @@ def _calibrate(args: argparse.Namespace) -> int:
 
     from kvrescue.bench import calibrate
     from kvrescue.bench.problems import find
-    from kvrescue.models.load import load_pair
+    from kvrescue.models.load import load
 
     problems = find(args.problems or "lab:60", number("seed", args.seed, 0, 2**31 - 1))
-    pair = load_pair(args.models, args.base, args.helper, args.estimator, progress=lambda text: print(f"kvrescue: {text}", file=sys.stderr))
+    pair = load(choice, progress=lambda text: print(f"kvrescue: {text}", file=sys.stderr))
     result: dict[str, Any] = {}
     with _progress(2 * len(problems), False) as tick:
         for result in calibrate.calibrate(pair, problems, defaults):
@@ -146,19 +150,13 @@ def _calibrate(args: argparse.Namespace) -> int:
     return 0
 
 
-def _model_set(args: argparse.Namespace) -> str | None:
-    name = None if args.base or args.helper else args.models or presets.DEFAULT_MODEL_SET
-    if name is not None and name not in presets.MODEL_SETS:
-        raise ConfigError("models", f"There is no model set {name!r}; known: {', '.join(presets.MODEL_SETS)}.")
-    return name
-
-
 def _told(args: argparse.Namespace) -> list[str]:
     """The command again, without where it ran and what it printed."""
     told = []
-    for name in ("models", "base", "helper", "methods", "policies", "budgets", "n", "seed", "problems", "traces"):
+    for name in ("models", "base", "helper", "prm", "prm_family", "estimator", "methods", "policies", "budgets", "n", "seed", "problems", "traces"):
         if getattr(args, name):
-            told += [f"--{name}", str(getattr(args, name))]
+            told += [f"--{name.replace('_', '-')}", str(getattr(args, name))]
+    told += [part for kind in args.quantise for part in ("--quantise", kind)]
     return told + [part for pair in args.set for part in ("--set", pair)]
 
 

@@ -9,6 +9,11 @@ from typing import Any
 import torch
 
 
+def backbone_of(model: Any) -> Any:
+    """The decoder layers' owner: the model itself when it was loaded without a language model head."""
+    return getattr(model, "model", model)
+
+
 @dataclass(frozen=True)
 class CacheShape:
     kv_heads: int
@@ -44,7 +49,7 @@ class CacheShape:
             query_heads=heads,
             head_dim=getattr(config, "head_dim", None) or config.hidden_size // heads,
             dtype=model.dtype,
-            devices=tuple(next(layer.parameters()).device for layer in model.model.layers),
+            devices=tuple(next(layer.parameters()).device for layer in backbone_of(model).layers),
         )
 
 

@@ -133,7 +133,6 @@ class Proposer:
         self.next_logits: Tensor | None = None
         self.evictions: list[Compaction] = []
         """Compactions since the owner last emptied the list."""
-        self.peak_rows_resident = 0
         self._tokenizer = loaded.tokenizer.backend_tokenizer
         self._eos = eos_ids(loaded)
         self.reflection: dict[int, str] = {}

@@ -193,8 +193,9 @@ class _Run:
     def _infos(self) -> dict[str, ModelInfo]:
         """Who takes part, under the name of the part; a judge that is one of the sources is not named twice."""
         infos = {str(source): self._loaded(source).info for source in self.parts.sources}
-        if self.judge and self.judge.info not in infos.values():
-            infos["prm" if self.config.scorer == "prm" else self.config.scorer_model] = self.judge.info
+        judge = self.pair.prm.loaded if self.config.scorer == "prm" and self.pair.prm else self.judge
+        if judge and judge.info not in infos.values():
+            infos["prm" if self.config.scorer == "prm" else self.config.scorer_model] = judge.info
         return infos
 
     def _prefill(self) -> Iterator[events.Event]:

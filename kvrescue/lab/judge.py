@@ -18,7 +18,7 @@ from kvrescue.config import make_config
 from kvrescue.engine.run import run
 from kvrescue.lab import language, story
 from kvrescue.lab.grade import Grade, Ledger
-from kvrescue.models.load import Pair
+from kvrescue.models.load import Pair, Prm
 from kvrescue.ranking import auc
 from kvrescue.rewards.base import Reward, Step
 from kvrescue.rewards.prm import PrmScorer
@@ -40,7 +40,7 @@ class _Recorder(PrmScorer):
     """The PRM, writing down what it reads and what is true."""
 
     def __init__(self, pair: Pair, told: story.Story, rng: random.Random) -> None:
-        assert pair.prm is not None
+        assert isinstance(pair.prm, Prm)
         super().__init__(pair.prm)
         self._ledger, self._rng = Ledger(told), rng
         self._readings: list[Reading] = []

@@ -12,6 +12,9 @@ from kvrescue.config import ConfigError
 SUPPORTED = ("llama", "qwen2", "qwen3")
 """``model_type`` values whose attention the engine knows how to drive (full attention in every layer)."""
 
+JUDGING = ("mistral",)
+"""Further ones that a process reward model may be."""
+
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 
@@ -32,17 +35,18 @@ def check_files(path: str, field: str) -> None:
     raise ConfigError(field, f"{field} {path!r} has no weights: a model.safetensors file is missing.")
 
 
-def check_config(path: str, field: str, name: str) -> Any:
-    """The model's config, if the engine can drive it."""
+def check_config(path: str, field: str, name: str, revision: str | None = None, *, judging: bool = False) -> Any:
+    """The model's config, if the engine can drive it. Models that only judge may also be of JUDGING, and have windows that are never left."""
+    supported = (*SUPPORTED, *JUDGING) if judging else SUPPORTED
     try:
-        config = AutoConfig.from_pretrained(path, trust_remote_code=False)
+        config = AutoConfig.from_pretrained(path, revision=revision or "main", trust_remote_code=False)
     except Exception as error:  # a config of wrong types raises whatever its validator raises
         raise ConfigError(field, _unreadable(path, field, name, error)) from None
-    if config.model_type not in SUPPORTED:
+    if config.model_type not in supported:
         raise ConfigError(
-            field, f"{field} {name} is a {config.model_type!r} model; supported are {', '.join(SUPPORTED)} (full attention in every layer)."
+            field, f"{field} {name} is a {config.model_type!r} model; supported are {', '.join(supported)} (full attention in every layer)."
         )
-    if sliding_window(config):
+    if sliding_window(config) and not judging:
         raise ConfigError(field, f"{field} {name} has sliding-window attention layers; only full attention in every layer is supported.")
     return config
 
@@ -63,10 +67,10 @@ def _unreadable(path: str, field: str, name: str, error: Exception) -> str:
     return f"{field} {path!r} is neither a local folder nor a model on the hub."
 
 
-def check_tokenizer(path: str, field: str, name: str) -> Any:
+def check_tokenizer(path: str, field: str, name: str, revision: str | None = None) -> Any:
     """The model's fast tokenizer."""
     try:
-        tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(path, revision=revision or "main", trust_remote_code=False)
     except Exception:  # whatever a broken tokenizer raises, the visitor needs one sentence
         raise ConfigError(field, f"{field} {name} has no tokenizer that can be read.") from None
     if not getattr(tokenizer, "is_fast", False):

@@ -4,19 +4,36 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import json
 import os
 import platform
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import torch
+from huggingface_hub import try_to_load_from_cache
 
+from kvrescue.config import ConfigError, make_config
+from kvrescue.models.load import LAB_FOLDER
+from kvrescue.models.memory import Weights, predict, total
+from kvrescue.models.shapes import KNOWN, SMOLLM2, Shape
 from kvrescue.models.smollm2 import cached_smollm2
 from kvrescue.paths import cache_folder
-from kvrescue.presets import MODEL_SETS
+from kvrescue.presets import MODEL_SETS, default_settings
 
-_OVERHEAD = 1.2
-"""Weights to all memory of a run of the small sets: activations, caches and the libraries' own buffers."""
+
+@dataclass(frozen=True)
+class PartReport:
+    """One model of a set, in bytes."""
+
+    part: str
+    model: str
+    quantise: str
+    weights: int
+    cache: int
+    activations: int
 
 
 @dataclass(frozen=True)
@@ -24,6 +41,10 @@ class SetReport:
     name: str
     title: str
     weights_bytes: int
+    """Of base, helper and process reward model together."""
+    total_bytes: int
+    """With the caches at their largest and the largest forward."""
+    parts: list[PartReport]
     cached: bool
     fits: bool
 
@@ -38,37 +59,87 @@ class Report:
     gpus: list[dict[str, Any]]
     bitsandbytes: bool
     cache: str
+    tokens: int | None
+    """Length of prompt and answer that caches were reckoned for; None: each set's own limit."""
+    n: int | None
     sets: list[SetReport]
+    suggestion: str | None
+    """The largest set that fits."""
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def examine() -> Report:
-    total, free = _memory()
+def examine(
+    only: str | None = None, *, n: int | None = None, tokens: int | None = None, quantise: Mapping[str, str] | None = None
+) -> Report:
+    """Predict for every set, or for ``only`` one: with its own N and quantisation, up to its own length, unless others are given.
+
+    ConfigError with field ``models``, ``n``, ``tokens`` or ``quantise``.
+    """
+    if only is not None and only not in MODEL_SETS:
+        raise ConfigError("models", f"There is no model set {only!r}; known: {', '.join(MODEL_SETS)}.")
+    if tokens is not None and not 1 <= tokens <= 1_000_000:
+        raise ConfigError("tokens", f"tokens is {tokens}; allowed: a whole number from 1 to 1,000,000.")
+    memory_total, free = _memory()
     gpus = _gpus()
-    room = max([gpu["free"] for gpu in gpus], default=free)
-    item = 2 if gpus else 4
-    sets = [_set_report(name, room, item) for name in MODEL_SETS]
+    sets = [_set_report(name, gpus, free, n, tokens, quantise or {}) for name in ([only] if only else MODEL_SETS)]
     versions = {"python": platform.python_version()}
     versions |= {name: importlib.metadata.version(name) for name in ("torch", "transformers", "gradio")}
+    fitting = [one for one in sets if one.fits]
     return Report(
         versions=versions,
         cores=os.cpu_count() or 1,
         threads=torch.get_num_threads(),
-        memory_total=total,
+        memory_total=memory_total,
         memory_free=free,
         gpus=gpus,
         bitsandbytes=bool(gpus) and importlib.util.find_spec("bitsandbytes") is not None,
         cache=str(cache_folder()),
+        tokens=tokens,
+        n=n,
         sets=sets,
+        suggestion=max(fitting, key=lambda one: one.weights_bytes).name if fitting else None,
     )
 
 
-def _set_report(name: str, room: int, item_bytes: int) -> SetReport:
-    weights = MODEL_SETS[name].parameters * item_bytes
-    cached = name == "lab" or (name == "smollm2" and cached_smollm2() is not None)
-    return SetReport(name, MODEL_SETS[name].title, weights, cached, weights * _OVERHEAD < room)
+def shapes_of(name: str, gpu: bool, quantise: Mapping[str, str] | None = None) -> dict[str, tuple[str, Weights]]:
+    """(model, how it would be loaded) for base, helper and prm of a set."""
+    parts = MODEL_SETS[name].parts
+    if not parts:
+        if name == "lab":
+            configs = {part: json.loads((LAB_FOLDER / part / "config.json").read_text(encoding="utf-8")) for part in ("base", "helper", "prm")}
+            return {part: (f"lab-{part}", Weights(Shape.of(SimpleNamespace(**config)), "fp32")) for part, config in configs.items()}
+        whole = Weights(SMOLLM2, "bf16" if gpu else "fp32")
+        return {"base": ("SmolLM2-135M-Instruct", whole), "helper": ("SmolLM2-135M-Instruct", whole)}
+    asked = quantise or {}
+    found = {}
+    for part, one in parts.items():
+        kind = asked.get(part, one.quantise)
+        kind = ("bf16" if kind == "auto" else kind) if gpu else "fp32"
+        found[part] = (one.repo, Weights(KNOWN[one.repo], kind))
+    return found
+
+
+def _set_report(name: str, gpus: list[dict[str, Any]], free: int, n: int | None, tokens: int | None, quantise: Mapping[str, str]) -> SetReport:
+    gpu = bool(gpus) and name != "lab"
+    models = shapes_of(name, gpu, quantise)
+    values = {**default_settings(name), **({"n": n} if n is not None else {})}
+    config = make_config(**values)
+    device = "cuda" if gpu else "cpu"
+    length = tokens or config.max_tokens
+    weights = {part: one for part, (_, one) in models.items()}
+    parts = predict(weights, config, length, same=models["base"][0] == models["helper"][0], device=device)
+    whole = total(parts, device)
+    room = sum(one["free"] for one in gpus) if gpu and name.endswith("72b") else max([one["free"] for one in gpus], default=0) if gpu else free
+    told = [PartReport(one.part, models[one.part][0], weights[one.part].quantise, one.weights, one.cache, one.activations) for one in parts]
+    cached = name == "lab" or (name == "smollm2" and cached_smollm2() is not None) or (bool(MODEL_SETS[name].parts) and _on_disk(name))
+    return SetReport(name, MODEL_SETS[name].title, sum(one.weights for one in parts), whole, told, cached, whole < room)
+
+
+def _on_disk(name: str) -> bool:
+    """Every model of a hub set has its config in the local cache."""
+    return all(isinstance(try_to_load_from_cache(one.repo, "config.json"), str) for one in MODEL_SETS[name].parts.values())
 
 
 def _gpus() -> list[dict[str, Any]]:
@@ -105,9 +176,17 @@ def in_words(report: Report) -> list[str]:
     for one in report.sets:
         fit = "fits" if one.fits else "does not fit into the free memory"
         where = "already here" if one.cached else "will be fetched on first use"
-        lines.append(f"model set {one.name} ({one.title}): about {one.weights_bytes / 2**20:,.0f} MiB of weights, {fit}, {where}")
+        lines.append(f"model set {one.name} ({one.title}): about {_gib(one.total_bytes)}, {fit}, {where}")
+        if len(report.sets) == 1:
+            lines += [
+                f"  {part.part}: {part.model} as {part.quantise}: weights {_gib(part.weights)}, caches {_gib(part.cache)}, "
+                f"largest forward {_gib(part.activations)}"
+                for part in one.parts
+            ]
+    if report.suggestion and not (len(report.sets) == 1 and report.sets[0].fits):
+        lines.append(f"largest set that fits: {report.suggestion}")
     return lines
 
 
 def _gib(size: int) -> str:
-    return f"{size / 2**30:.1f} GiB"
+    return f"{size / 2**30:.1f} GiB" if size >= 2**29 else f"{size / 2**20:.1f} MiB"

@@ -8,25 +8,30 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-import kvrescue.cache.attention as attention
+from kvrescue.cache.shape import backbone_of
 from kvrescue.config import ConfigError
 from kvrescue.events import ModelInfo
 from kvrescue.models.check import check_config, check_files, check_tokenizer
+from kvrescue.models.precision import choose
+from kvrescue.models.shapes import Shape
 from kvrescue.models.smollm2 import ensure_smollm2
-from kvrescue.presets import DEFAULT_MODEL_SET, MODEL_SETS
+from kvrescue.models.weights import Progress, fetch, free_memory, read_model, read_tensors
+from kvrescue.presets import DEFAULT_MODEL_SET, MODEL_SETS, Choice
 from kvrescue.reco.head import WEIGHTS, Head
 from kvrescue.rewards.reading import CALIBRATION_FILE, Calibration
+from kvrescue.rewards.trained import FAMILIES
+from kvrescue.rewards.trained.family import Family, Format
+from kvrescue.rewards.trained.family import Head as ValueHead
 
-Progress = Callable[[str], None]
 LAB_FOLDER = Path(__file__).resolve().parents[2] / "assets" / "lab"
 
 # Progress is told through `progress`; the libraries' own bars and notices would only mix into it.
@@ -52,6 +57,18 @@ class Prm:
 
 
 @dataclass(frozen=True)
+class TrainedPrm:
+    """A published process reward model: backbone, format and head of its family."""
+
+    loaded: Loaded
+    family: Family
+    format: Format
+    head: ValueHead
+    context: int
+    """Most tokens it reads."""
+
+
+@dataclass(frozen=True)
 class Pair:
     """The two sources of a run, and a judge when one comes with them. ``helper`` is the same object as ``base`` when the weights are."""
 
@@ -59,7 +76,7 @@ class Pair:
     base: Loaded
     helper: Loaded
     note: str = ""
-    prm: Prm | None = None
+    prm: Prm | TrainedPrm | None = None
     estimator: Head | None = None
     """A light judge that reads with the helper's weights."""
 
@@ -68,49 +85,67 @@ class Pair:
         return self.helper is self.base
 
 
-def load_pair(
-    model_set: str | None = None,
-    base: str | None = None,
-    helper: str | None = None,
-    estimator: str | None = None,
-    *,
-    device: str | None = None,
-    progress: Progress | None = None,
-) -> Pair:
-    """A model set by name, or ``base`` and ``helper`` (local folders or hub ids; the helper defaults to the base).
+def load_pair(model_set: str | None = None, base: str | None = None, helper: str | None = None, *, device: str | None = None) -> Pair:
+    """:func:`load` for a choice of names only."""
+    return load(Choice(model_set, base, helper), device)
 
-    ``estimator``: folder of a light judge that was trained for them. ``progress`` gets short sentences on what is being done.
-    ConfigError with field ``models``, ``base``, ``helper`` or ``estimator``.
+
+def load(choice: Choice, device: str | None = None, progress: Progress | None = None) -> Pair:
+    """Everything of a choice, ready to run. ``progress`` gets short sentences on what is being done.
+
+    ConfigError with field ``models``, ``base``, ``helper``, ``prm``, ``prm_family``, ``quantise`` or ``estimator``.
     """
+    say = progress or (lambda _text: None)
     head = None
-    if estimator is not None:
-        head = read_estimator(Path(estimator))
+    if choice.estimator is not None:
+        head = read_estimator(Path(choice.estimator))
         if head is None:
-            raise ConfigError("estimator", f"There is no estimator in {estimator}; make one with: python -m kvrescue train-estimator")
-    pair = _load_models(model_set, base, helper, device, progress)
+            raise ConfigError("estimator", f"There is no estimator in {choice.estimator}; make one with: python -m kvrescue train-estimator")
+    if choice.prm_family and not choice.prm:
+        raise ConfigError("prm_family", "A prm_family was given without a prm; give both, or neither.")
+    pair = _load_models(choice, device, say)
+    if choice.prm:
+        kind = choice.quantise.get("prm", "auto")
+        pair = replace(pair, prm=load_trained_prm(_expanded(choice.prm), choice.prm_family, device, quantise=kind, say=say))
     return replace(pair, estimator=head) if head else pair
 
 
-def _load_models(model_set: str | None, base: str | None, helper: str | None, device: str | None, progress: Progress | None) -> Pair:
-    say = progress or (lambda _text: None)
+def _load_models(choice: Choice, device: str | None, say: Progress) -> Pair:
     threads = os.environ.get("KVRESCUE_THREADS")
     if threads:
         torch.set_num_threads(_threads(threads))
-    if base is None and helper is not None:
+    if choice.base is None and choice.helper is not None:
         raise ConfigError("base", "A helper was given without a base; give both, or only a base.")
-    if base is not None:
-        if model_set is not None:
-            raise ConfigError("models", f"Name a model set ({model_set}) or your own base ({base}), not both.")
-        return _own_pair(_expanded(base), helper and _expanded(helper), device, say)
-    name = model_set or DEFAULT_MODEL_SET
+    if choice.base is not None:
+        if choice.model_set is not None:
+            raise ConfigError("models", f"Name a model set ({choice.model_set}) or your own base ({choice.base}), not both.")
+        return _own_pair(_expanded(choice.base), choice.helper and _expanded(choice.helper), choice.quantise, device, say)
+    name = choice.model_set or DEFAULT_MODEL_SET
     if name not in MODEL_SETS:
         raise ConfigError("models", f"There is no model set {name!r}; known: {', '.join(MODEL_SETS)}.")
     if name == "lab":
         return load_lab(LAB_FOLDER, device, say)
+    if MODEL_SETS[name].parts:
+        return _hub_set(name, choice, device, say)
     folder = ensure_smollm2(say)
     say("loading weights")
     loaded = load_model(str(folder), "base", device, shown="SmolLM2-135M-Instruct", note="dequantised from GGUF Q4_1")
     return Pair(name, loaded, loaded, MODEL_SETS[name].note)
+
+
+def _hub_set(name: str, choice: Choice, device: str | None, say: Progress) -> Pair:
+    """A set of published models; its own judge unless another was chosen."""
+    chosen = MODEL_SETS[name]
+    models = {}
+    for part in ("base", "helper"):
+        one = chosen.parts[part]
+        models[part] = load_model(one.repo, part, device, quantise=choice.quantise.get(part, one.quantise), revision=one.revision, say=say)
+    judge = chosen.parts["prm"]
+    prm = None
+    if choice.prm is None:
+        kind = choice.quantise.get("prm", judge.quantise)
+        prm = load_trained_prm(judge.repo, judge.family, device, quantise=kind, revision=judge.revision, say=say)
+    return Pair(name, models["base"], models["helper"], chosen.note, prm)
 
 
 def load_lab(folder: Path, device: str | None = None, say: Progress = print) -> Pair:
@@ -143,13 +178,13 @@ def _threads(text: str) -> int:
     return int(text)
 
 
-def _own_pair(base: str, helper: str | None, device: str | None, say: Progress) -> Pair:
+def _own_pair(base: str, helper: str | None, quantise: Mapping[str, str], device: str | None, say: Progress) -> Pair:
     say("loading the base")
-    first = load_model(base, "base", device)
+    first = load_model(base, "base", device, quantise=quantise.get("base", "auto"), say=say)
     if helper is None or _same_place(base, helper):
         return Pair("own", first, first, "Base and helper are the same weights: only their memory differs.")
     say("loading the helper")
-    return Pair("own", first, load_model(helper, "helper", device))
+    return Pair("own", first, load_model(helper, "helper", device, quantise=quantise.get("helper", "auto"), say=say))
 
 
 def _expanded(path: str) -> str:
@@ -162,40 +197,77 @@ def _same_place(one: str, other: str) -> bool:
     return one == other
 
 
-def load_model(path: str, field: str, device: str | None = None, *, shown: str | None = None, note: str = "") -> Loaded:
+def load_model(
+    path: str,
+    field: str,
+    device: str | None = None,
+    *,
+    shown: str | None = None,
+    note: str = "",
+    quantise: str = "auto",
+    revision: str | None = None,
+    say: Progress = lambda _text: None,
+    judging: bool = False,
+    backbone: bool = False,
+) -> Loaded:
     """One model and its tokenizer from a folder or a hub id; ``field`` names it in errors, ``shown`` on the page."""
     name = shown or (Path(path).name if Path(path).is_dir() else path)
     check_files(path, field)
-    config = check_config(path, field, name)
-    tokenizer = check_tokenizer(path, field, name)
+    config = check_config(path, field, name, revision, judging=judging)
+    tokenizer = check_tokenizer(path, field, name, revision)
     where = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    dtype = torch.float32 if where == "cpu" else torch.bfloat16
-    try:
-        read: Any = AutoModelForCausalLM.from_pretrained(
-            path,
-            config=config,
-            dtype=dtype,
-            use_safetensors=True,
-            trust_remote_code=False,
-            attn_implementation=attention.NAME,
-            output_loading_info=True,
-        )
-    except Exception as error:  # a damaged file raises whatever its reader raises
-        raise ConfigError(field, f"The weights of {name} could not be read: {_first_line(error)}") from None
-    model, report = read
-    if report["missing_keys"]:
-        # transformers would fill them with random numbers and only log it.
-        example = min(report["missing_keys"])
-        raise ConfigError(field, f"The weights of {name} are incomplete: {len(report['missing_keys'])} tensors are missing, such as {example}.")
-    return wrap(model.to(where), tokenizer, name, note)
+    precision = choose(quantise, where, Shape.of(config).parameters, free_memory(where))
+    fetch(path, field, name, revision, say)
+    say(f"{name}: loading")
+    model = read_model(path, config, field, name, precision, where, backbone=backbone, spread=field == "base", revision=revision)
+    return wrap(model, tokenizer, name, "; ".join(text for text in (note, precision.note) if text), precision.name)
 
 
-def _first_line(error: Exception) -> str:
-    line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    return line[:200].rstrip(".") + "."
+def load_trained_prm(
+    path: str,
+    family: str | None = None,
+    device: str | None = None,
+    *,
+    quantise: str = "auto",
+    revision: str | None = None,
+    say: Progress = lambda _text: None,
+) -> TrainedPrm:
+    """A published process reward model from a folder or a hub id. Without ``family`` it is told by its head and its backbone.
+
+    ConfigError with field ``prm``, or ``prm_family``.
+    """
+    if family is not None and family not in FAMILIES:
+        raise ConfigError("prm_family", f"prm_family is {family!r}; allowed: {', '.join(FAMILIES)}.")
+    chosen = FAMILIES[family] if family else _family_of(path, revision)
+    loaded = load_model(path, "prm", device, quantise=quantise, revision=revision, say=say, judging=True, backbone=bool(chosen.keys))
+    model: Any = loaded.model
+    if loaded.info.architecture not in chosen.model_types:
+        kinds = " or ".join(chosen.model_types)
+        raise ConfigError("prm", f"prm {loaded.info.id} is a {loaded.info.architecture!r} model; {chosen.title} is built on {kinds}.")
+    last = next(backbone_of(model).layers[-1].parameters()).device
+    tensors = {key: tensor.to(last, model.dtype) for key, tensor in read_tensors(path, chosen.keys, "prm", loaded.info.id, revision).items()}
+    head = chosen.make_head(tensors, loaded.tokenizer, None if chosen.keys else model.lm_head.weight)
+    limits = (model.config.max_position_embeddings, chosen.most_tokens, getattr(model.config, "sliding_window", None))
+    return TrainedPrm(loaded, chosen, chosen.make_format(loaded.tokenizer), head, min(limit for limit in limits if limit))
 
 
-def wrap(model: PreTrainedModel, tokenizer: Any, name: str, note: str = "") -> Loaded:
+def _family_of(path: str, revision: str | None) -> Family:
+    """By the tensors of its head; a bare language model is told by its backbone."""
+    for family in FAMILIES.values():
+        if family.keys:
+            try:
+                read_tensors(path, family.keys, "prm", path, revision)
+            except ConfigError:
+                continue
+            return family
+    kind = check_config(path, "prm", path, revision, judging=True).model_type
+    for family in FAMILIES.values():
+        if not family.keys and kind in family.model_types:
+            return family
+    raise ConfigError("prm_family", f"prm {path} has the head of no known family; name one of {', '.join(FAMILIES)}.")
+
+
+def wrap(model: PreTrainedModel, tokenizer: Any, name: str, note: str = "", quantisation: str = "") -> Loaded:
     """A model in memory as the engine wants it."""
     model.eval()
     model.requires_grad_(False)
@@ -203,13 +275,13 @@ def wrap(model: PreTrainedModel, tokenizer: Any, name: str, note: str = "") -> L
     info = ModelInfo(
         id=name,
         architecture=config.model_type,
-        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        parameters=Shape.of(config).parameters,  # packed weights hide how many they are
         layers=config.num_hidden_layers,
         kv_heads=config.num_key_value_heads,
         query_heads=config.num_attention_heads,
         head_dim=getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads,
         vocab=config.vocab_size,
-        dtype=str(model.dtype).removeprefix("torch."),
+        dtype=quantisation if quantisation in ("int8", "nf4") else str(model.dtype).removeprefix("torch."),
         device=str(model.device),
         note=note,
     )

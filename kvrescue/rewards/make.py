@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from kvrescue.config import ConfigError, RunConfig
 from kvrescue.lab.grade import Grade, Ledger, read_story
-from kvrescue.models.load import Loaded, Pair
+from kvrescue.models.load import Loaded, Pair, Prm, TrainedPrm
 from kvrescue.reco.estimator import EstimatorScorer
 from kvrescue.rewards.base import Reward, Scorer, Step
 from kvrescue.rewards.likelihood import LikelihoodScorer
 from kvrescue.rewards.prm import PrmScorer
 from kvrescue.rewards.rule import rule_score
+from kvrescue.rewards.trained.scorer import TrainedPrmScorer
 from kvrescue.stop import Stop
 
 
@@ -57,12 +58,12 @@ class CheckerScorer:
 
 
 def scoring_model(config: RunConfig, pair: Pair) -> Loaded | None:
-    """Whose weights and vocabulary the scorer reads with; None when it is no model."""
+    """Whose weights and vocabulary the scorer reads with; None when it is no model, or one that takes steps as text."""
     if config.scorer == "likelihood":
         return pair.helper if config.scorer_model == "helper" else pair.base
     if config.scorer == "estimator":
         return pair.helper
-    return pair.prm.loaded if config.scorer == "prm" and pair.prm else None
+    return pair.prm.loaded if config.scorer == "prm" and isinstance(pair.prm, Prm) else None
 
 
 def make_scorer(config: RunConfig, pair: Pair, problem: str) -> Scorer | None:
@@ -77,7 +78,7 @@ def make_scorer(config: RunConfig, pair: Pair, problem: str) -> Scorer | None:
     if config.scorer == "prm":
         if pair.prm is None:
             raise ConfigError("scorer", "scorer is 'prm', but these models come without a process reward model; use 'likelihood' or 'rule'.")
-        return PrmScorer(pair.prm)
+        return TrainedPrmScorer(pair.prm, problem) if isinstance(pair.prm, TrainedPrm) else PrmScorer(pair.prm)
     if config.scorer == "estimator":
         if pair.estimator is None:
             raise ConfigError("scorer", "scorer is 'estimator', but none was trained for these models; see python -m kvrescue train-estimator -h.")

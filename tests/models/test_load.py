@@ -9,9 +9,14 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from kvrescue.config import ConfigError
+from kvrescue.config import ConfigError, make_config
+from kvrescue.engine.run import run
 from kvrescue.models import smollm2 as smol
-from kvrescue.models.load import load_model, load_pair, vocabularies_agree
+from kvrescue.models.load import Pair, load, load_model, load_pair, vocabularies_agree
+from kvrescue.models.precision import Precision
+from kvrescue.models.shapes import Shape
+from kvrescue.models.weights import fetch
+from kvrescue.presets import Choice
 from tests.tiny import FAMILIES, byte_tokenizer, make_tiny, tiny_config
 
 
@@ -41,7 +46,7 @@ def no_weights(monkeypatch):
     def read(*_args, **_kwargs):
         raise AssertionError("weights were read before the refusal")
 
-    monkeypatch.setattr("kvrescue.models.load.AutoModelForCausalLM.from_pretrained", read)
+    monkeypatch.setattr("kvrescue.models.weights.AutoModelForCausalLM.from_pretrained", read)
 
 
 @pytest.mark.parametrize("kind", FAMILIES)
@@ -218,3 +223,60 @@ def test_smollm2_is_a_sane_language_model(smollm2):
     ids = torch.tensor([base.tokenizer.encode("The capital of France is Paris, and the capital of Italy is Rome.")])
     with torch.no_grad():
         assert base.model(ids, labels=ids).loss < 4
+
+
+@pytest.mark.parametrize("kind", ["int8", "nf4"])
+def test_quantised_weights_run_in_the_engine(tmp_path, monkeypatch, kind):
+    """bitsandbytes' own CPU path, slow but the same code: packed weights load, count as what they are, and write a whole run."""
+    pytest.importorskip("bitsandbytes")
+    monkeypatch.setattr("kvrescue.models.load.choose", lambda *_: Precision(kind, torch.float32))
+    folder = saved(tmp_path / "m", "qwen2", hidden_size=128, intermediate_size=256)
+    loaded = load_model(str(folder), "base", "cpu", quantise=kind)
+    layer = loaded.model.model.layers[0].mlp.up_proj
+    assert type(layer).__name__ == {"int8": "Linear8bitLt", "nf4": "Linear4bit"}[kind] and loaded.info.dtype == kind
+    assert loaded.info.parameters == Shape.of(loaded.model.config).parameters
+    config = make_config(method="evicted", budget=24, buffer=8, max_step_tokens=12, max_tokens=40, scorer="none")
+    assert list(run("Say something.", config, Pair("own", loaded, loaded)))[-1].type == "end"
+
+
+def test_weights_that_do_not_fit_are_told_with_what_would(tmp_path, monkeypatch):
+    def full(*_args, **_kwargs):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    folder = saved(tmp_path / "m")
+    monkeypatch.setattr("kvrescue.models.weights.AutoModelForCausalLM.from_pretrained", full)
+    assert "does not fit" in str(refusal(load_model, str(folder), "base", "cpu"))
+
+
+def test_weights_are_counted_while_they_are_fetched(monkeypatch):
+    monkeypatch.setattr("kvrescue.models.weights._files", lambda *_: ["a.safetensors", "b.safetensors"])
+    monkeypatch.setattr("kvrescue.models.weights.cached_file", lambda *_args, **_kwargs: "there")
+    said: list[str] = []
+    fetch("owner/name", "base", "name", None, said.append)
+    assert said == ["name: weights 1/2", "name: weights 2/2"]
+
+
+def test_a_hub_model_without_safetensors_is_refused(monkeypatch):
+    monkeypatch.setattr("kvrescue.models.weights._files", lambda *_: [])
+    assert "pickled" in str(refusal(fetch, "owner/name", "prm", "name", None, print))
+
+
+def test_a_hub_set_loads_its_three_parts_as_it_says(monkeypatch):
+    asked = []
+
+    def model(repo, part, _device, **options):
+        asked.append((repo, part, options["quantise"]))
+        return make_tiny("qwen2")
+
+    def judge(repo, family, _device, **options):
+        asked.append((repo, family, options["quantise"]))
+
+    monkeypatch.setattr("kvrescue.models.load.load_model", model)
+    monkeypatch.setattr("kvrescue.models.load.load_trained_prm", judge)
+    pair = load(Choice("qwen-math-7b", quantise={"helper": "int8"}))
+    assert pair.name == "qwen-math-7b"
+    assert asked == [
+        ("Qwen/Qwen2.5-Math-7B-Instruct", "base", "nf4"),
+        ("Qwen/Qwen2.5-Math-1.5B-Instruct", "helper", "int8"),
+        ("Qwen/Qwen2.5-Math-PRM-7B", "qwen", "nf4"),
+    ]

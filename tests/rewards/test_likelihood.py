@@ -9,6 +9,7 @@ import torch
 
 from kvrescue.rewards.base import Step
 from kvrescue.rewards.likelihood import LikelihoodScorer
+from kvrescue.rewards.reader import PrefixReader
 from kvrescue.stop import Stop, Stopped
 from tests.cache.test_evicting import plain_logits, some_ids
 from tests.tiny import make_tiny
@@ -35,7 +36,7 @@ def begun(loaded, prompt: list[int]) -> LikelihoodScorer:
 def test_scores_equal_a_plain_recomputation_over_several_commits(loaded, per_forward):
     context = some_ids(loaded, 20)
     scorer = begun(loaded, context)
-    scorer._per_forward = per_forward
+    scorer.reader.per_forward = per_forward
     for turn in range(3):
         steps = [some_ids(loaded, length, 10 * turn + length) for length in (1, 5, 13, 30)]
         rewards = scorer.score([Step("", tuple(ids)) for ids in steps])
@@ -45,7 +46,7 @@ def test_scores_equal_a_plain_recomputation_over_several_commits(loaded, per_for
         chosen = steps[turn]
         scorer.commit(Step("", tuple(chosen)))
         context = context + chosen
-        assert scorer.cache.seen == len(context)
+        assert scorer.reader.cache.seen == len(context)
 
 
 def test_a_step_that_was_never_scored_can_be_committed(loaded):
@@ -59,14 +60,14 @@ def test_a_step_that_was_never_scored_can_be_committed(loaded):
 
 def test_the_prefix_is_not_computed_again(loaded, monkeypatch):
     fed = []
-    original = LikelihoodScorer._block
+    original = PrefixReader._block
 
     def spy(self, *args):
         block = original(self, *args)
         fed.append(block.numel())
         return block
 
-    monkeypatch.setattr(LikelihoodScorer, "_block", spy)
+    monkeypatch.setattr(PrefixReader, "_block", spy)
     scorer = begun(loaded, some_ids(loaded, 200))
     scorer.score([Step("", tuple(range(10))), Step("", tuple(range(10)))])
     assert sum(fed) == 20
@@ -88,5 +89,5 @@ def test_scores_lie_between_zero_and_one(loaded):
 
 def test_no_finite_number_is_none(loaded, monkeypatch):
     scorer = begun(loaded, some_ids(loaded, 10))
-    scorer._next = torch.full_like(scorer._next, float("nan"))
+    scorer.reader._last = torch.full_like(scorer.reader._last, float("nan"))
     assert scorer.score([Step("", (1, 2))])[0].value is None
