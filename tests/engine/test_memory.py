@@ -26,8 +26,8 @@ CONFIG = make_config(method="kv-rescue", n=2, budget=24, buffer=8, max_step_toke
 def held_bytes() -> int:
     """Bytes of all tensors that something still refers to."""
     gc.collect()
-    storages = {one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() for one in gc.get_objects() if type(one) in (torch.Tensor, torch.nn.Parameter)}
-    return sum(storages.values())
+    tensors = [one for one in gc.get_objects() if type(one) in (torch.Tensor, torch.nn.Parameter)]
+    return sum({one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() for one in tensors}.values())
 
 
 def test_running_out_of_memory_frees_the_run_and_the_next_one_works(pair, monkeypatch):

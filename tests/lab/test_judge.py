@@ -54,6 +54,18 @@ def test_fitting_separates_right_from_wrong():
     assert found["recall"] == {"steps": 0, "auc": None}
 
 
+def test_steps_after_a_derailment_are_measured_apart_and_not_learned_from():
+    right = [Sample(-0.1, -0.1, None, "sum", False) for _ in range(20)]
+    wrong = [Sample(-5.0, -2.0, "recall", "sum", False) for _ in range(20)]
+    after = [Sample(-0.1, -0.1, "form", "sum", False, derailed=True) for _ in range(60)]
+    calibration = fit(right + wrong + after)
+    assert calibration == fit(right + wrong)
+    found = measured(right + wrong + after, calibration)
+    assert (found["steps"], found["auc"], found["form"]["steps"]) == (40, 1.0, 0)
+    assert found["derailed"] == {"steps": 60, "right": 0, "auc": None}
+    assert found["all"]["steps"] == 100 and found["all"]["auc"] == pytest.approx((20 * 20 + 20 * 60 * 0.5) / (20 * 80))
+
+
 def test_a_corrupted_step_differs_in_one_number_or_name():
     ids = language.encode("Next, Bea takes 5 boxes of 7 pears.\n\n")
     step = Step("Next, Bea takes 5 boxes of 7 pears.\n\n", tuple(ids))
