@@ -110,8 +110,9 @@ def pack(model: torch.nn.Module) -> None:
 def judge(shape: Shape, tokenizer: Any, device: str, quantise: str) -> TrainedPrm:
     loaded = build(shape, "PRM", tokenizer, device, quantise, backbone=True, seed=3)
     family, dtype = FAMILIES["qwen"], loaded.model.dtype
-    sizes = {"score.0.weight": (shape.hidden, shape.hidden), "score.0.bias": (shape.hidden,), "score.2.weight": (2, shape.hidden), "score.2.bias": (2,)}
-    tensors = {key: torch.randn(size, device=device, dtype=dtype) / shape.hidden**0.5 for key, size in sizes.items()}
+    wide = shape.hidden
+    sizes = {"score.0.weight": (wide, wide), "score.0.bias": (wide,), "score.2.weight": (2, wide), "score.2.bias": (2,)}
+    tensors = {key: torch.randn(size, device=device, dtype=dtype) / wide**0.5 for key, size in sizes.items()}
     return TrainedPrm(loaded, family, family.make_format(tokenizer), family.make_head(tensors, tokenizer, None), shape.context)
 
 

@@ -13,7 +13,7 @@ from kvrescue.models.shapes import Shape
 _FIRST_CAPACITY = 256
 _READ_AT_ONCE = 64
 """Tokens of one forward while a prompt is read (engine/proposer)."""
-_JUDGED_AT_ONCE = {"cpu": 128, "cuda": 4096}
+_JUDGED_AT_ONCE = {"cpu": 128, "cuda": 1024}
 """Rows times columns of one forward while steps are judged (rewards/reader)."""
 _CUDA_CONTEXT = 600 << 20
 """What the driver and the libraries take on a GPU before any tensor."""
@@ -98,7 +98,7 @@ def _evicting(model: Weights, config: RunConfig, tokens: int) -> int:
 def _activations(model: Weights, part: str, config: RunConfig, tokens: int, device: str) -> int:
     """The largest forward: hidden states, feed-forward, attention over the prefix in float32, and logits where they are read."""
     shape = model.shape
-    width = min(_JUDGED_AT_ONCE.get(device, 4096), tokens * config.candidates * 2) if part == "prm" else max(_READ_AT_ONCE, config.candidates)
+    width = min(_JUDGED_AT_ONCE.get(device, 1024), tokens * config.candidates * 2) if part == "prm" else max(_READ_AT_ONCE, config.candidates)
     hidden = width * (4 * shape.hidden + 3 * shape.mlp) * model.item
     attention = 2 * shape.heads * width * min(tokens, 4096 if part != "base" else config.budget + config.buffer) * 4
     logits = 0 if part == "prm" else 3 * config.candidates * shape.vocab * 4
