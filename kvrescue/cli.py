@@ -59,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     run = commands.add_parser("run", help="solve one problem in the terminal")
-    run.add_argument("problem", help="the problem, or - to read it from standard input")
+    run.add_argument("problem", help="the problem, - to read it from standard input, or example:ID for one of the page's with its settings")
     model_options(run)
     run.add_argument("--method", help=", ".join(METHODS))
     run.add_argument("--policy", help=", ".join(POLICIES))
@@ -125,16 +125,18 @@ class _ListSettings(argparse.Action):
         parser.exit()
 
 
-def _config(args: argparse.Namespace) -> RunConfig:
+def _config(args: argparse.Namespace, given: dict[str, Any]) -> RunConfig:
+    """The model set's settings, then ``given`` ones, then those of the command line."""
     choice = choice_of(args)
     models = choice.known_set
-    values: dict[str, Any] = {**presets.default_settings(models, args.method), **presets.measured_thresholds(models)}
+    method = args.method or given.get("method")
+    values: dict[str, Any] = {**presets.default_settings(models, method), **presets.measured_thresholds(models), **given}
     if choice.prm:
         values["scorer"] = "prm"
     for name in ("method", "policy", "scorer", "budget", "n", "seed", "max_tokens"):
-        given = getattr(args, name)
-        if given is not None:
-            values[name] = _value(name, given)
+        text = getattr(args, name)
+        if text is not None:
+            values[name] = _value(name, text)
     return make_config(**{**values, **settings_of(args.set)})
 
 
@@ -160,8 +162,10 @@ def _value(name: str, text: str) -> Any:
 
 def _run(args: argparse.Namespace) -> int:
     choice = choice_of(args)
-    problem = check_problem(sys.stdin.read() if args.problem == "-" else args.problem)
-    config = _config(args)
+    example = presets.example_of(args.problem, choice.known_set)
+    told = example["problem"] if example else sys.stdin.read() if args.problem == "-" else args.problem
+    problem = check_problem(told)
+    config = _config(args, example["settings"] if example else {})
     with _trace_file(args.trace) as file:
         from kvrescue.engine.run import run
         from kvrescue.models.load import load

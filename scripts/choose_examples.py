@@ -1,16 +1,20 @@
 """Choose the lab's examples by what they show: runs fresh problems until each lesson has one, and writes them to examples/problems.json.
+Then each is run once more as a visitor would, and its trace kept for the page to replay.
 
-python -m scripts.choose_examples
+python -m scripts.choose_examples             # choose and record
+python -m scripts.choose_examples --record    # record the chosen ones again
 """
 
 from __future__ import annotations
 
+import argparse
+import contextlib
+import io
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from kvrescue import presets
+from kvrescue import cli, presets
 from kvrescue.bench.record import Record
 from kvrescue.config import make_config
 from kvrescue.lab import story
@@ -18,11 +22,12 @@ from kvrescue.lab.evaluate import solve
 from kvrescue.lab.story import Difficulty
 from kvrescue.models.load import Pair, load_pair
 
-FILE = Path(__file__).resolve().parents[1] / "examples" / "problems.json"
+FILE = presets.EXAMPLES
+TRACES = FILE.parent / "traces"
 SEED = 4_000
 MOST = 40
 
-RECO: dict[str, Any] = {"policy": "snapkv-decode", "window": 32, "protect_prompt": True, "greedy_first": False}
+RECO: dict[str, Any] = {**presets.MODEL_SETS["lab"].reco, "greedy_first": False}
 
 Runs = dict[str, Record]
 LESSONS: list[tuple[str, str, str, Difficulty, dict[str, Any], Callable[[Runs], bool]]] = [
@@ -120,5 +125,29 @@ def main() -> None:
     FILE.write_text(json.dumps([*chosen, *others], indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
+def record() -> None:
+    """One trace for each of the lab's examples, by the command that is written beside it."""
+    TRACES.mkdir(exist_ok=True)
+    for old in TRACES.glob("*"):
+        old.unlink()
+    index = []
+    for example in presets.load_examples():
+        if example["models"] != "lab":
+            continue
+        file = f"{example['id']}.ndjson"
+        arguments = ["run", f"example:{example['id']}", "--trace"]
+        with contextlib.redirect_stdout(io.StringIO()):
+            if cli.main([*arguments, str(TRACES / file)]):
+                raise SystemExit(f"{example['id']} could not be run")
+        command = " ".join(["python -m kvrescue", *arguments, file])
+        index.append({"id": example["id"], "file": file, "title": example["title"], "command": command})
+        print(f"recorded {file}: {(TRACES / file).stat().st_size:,} bytes")
+    (TRACES / "index.json").write_text(json.dumps(index, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--record", action="store_true", help="only record")
+    if not parser.parse_args().record:
+        main()
+    record()

@@ -7,6 +7,7 @@ import { createLanes } from "./lanes.mjs";
 import { createLive } from "./live.mjs";
 import { createMemory } from "./memory.mjs";
 import { TailParser } from "./parse.mjs";
+import { createReplay } from "./replay.mjs";
 import { apply, newState } from "./state.mjs";
 import { createSteps } from "./steps.mjs";
 import { createEndCard, createHeader } from "./summary.mjs";
@@ -16,6 +17,9 @@ const MOST_PROBLEMS = 3;
 /**
  * @typedef {object} View
  * @property {(ndjson: string) => void} update the run so far as its NDJSON string; only what is new is read
+ * @property {(ndjson: string, about: {title?: string, command?: string, name?: string}, step?: number|null) => void} replay show a finished
+ *   trace, at its end or where `step` (from 0) was committed
+ * @property {() => boolean} running a run is being streamed
  * @property {(thresholds: {tau_ent?: number, tau_cmp?: number, ent_window?: number}) => void} setThresholds drawn while nothing runs
  * @property {(message: string) => void} setIdle what to say before any run
  * @property {() => void} destroy
@@ -32,6 +36,10 @@ export function mount(root, { loadPlotly, emit, strings = null }) {
   const parser = new TailParser();
   const focus = { selected: null, hovered: null };
   let state = newState();
+  /** Everything that was read, and how much of it is shown: the scrubber moves the second. @type {object[]} */
+  let all = [];
+  let shown = 0;
+  let about = null;
   let idle = t("idle");
 
   const parts = {
@@ -42,9 +50,11 @@ export function mount(root, { loadPlotly, emit, strings = null }) {
     charts: createCharts({ t, loadPlotly, onSelect: toggle, onHover: hover }),
     memory: createMemory({ t }),
     live: createLive({ t }),
+    replay: createReplay({ t, onSeek: seek, onOpen: (text, name) => replay(text, { name }) }),
   };
   const page = layout(root, parts, t);
   parts.header.reset(idle);
+  parts.replay.reset();
   parts.memory.update(state, null);
 
   function select(step) {
@@ -82,7 +92,15 @@ export function mount(root, { loadPlotly, emit, strings = null }) {
   }
 
   function reset() {
+    [all, about] = [[], null];
+    parts.replay.reset();
+    rewind();
+  }
+
+  // Nothing is shown any more, but what was read stays.
+  function rewind() {
     state = newState();
+    shown = 0;
     focus.selected = focus.hovered = null;
     for (const part of [parts.end, parts.lanes, parts.steps, parts.charts, parts.memory, parts.live]) part.reset();
     parts.header.reset(idle);
@@ -98,17 +116,51 @@ export function mount(root, { loadPlotly, emit, strings = null }) {
     page.problems.hidden = !told.length;
   }
 
+  function showUpTo(count) {
+    const fresh = all.slice(shown, count);
+    shown = count;
+    if (!fresh.length) return;
+    for (const event of fresh) apply(state, event);
+    if (fresh.some((event) => event.type === "header") && state.header) parts.charts.setThresholds(state.header.config);
+    for (const part of [parts.header, parts.lanes, parts.steps, parts.end, parts.charts, parts.live]) part.update(state);
+    parts.memory.update(state, focus.hovered ?? focus.selected);
+  }
+
+  function seek(count) {
+    if (count < shown) rewind();
+    showUpTo(count);
+  }
+
+  function read(ndjson) {
+    const { events, restarted } = parser.feed(ndjson);
+    if (restarted) reset();
+    for (const event of events) all.push(event);
+    if (events.length) showUpTo(all.length);
+    if (restarted || parser.problems.length || events.length) tellProblems();
+    return events.length > 0;
+  }
+
+  function replay(ndjson, told, step = null) {
+    parser.reset();
+    reset();
+    read(ndjson);
+    about = told;
+    parts.replay.update(all, aboutWords());
+    if (step !== null) parts.replay.goTo(step);
+  }
+
+  function aboutWords() {
+    if (about?.command) return t("replay.recorded", { title: about.title, command: about.command });
+    if (about?.name) return t("replay.opened", { name: about.name });
+    return state.closing ? t("replay.this") : t("replay.live");
+  }
+
   return {
     update(ndjson) {
-      const { events, restarted } = parser.feed(ndjson ?? "");
-      if (restarted) reset();
-      for (const event of events) apply(state, event);
-      if (restarted || parser.problems.length || events.length) tellProblems();
-      if (!events.length) return;
-      if (events.some((event) => event.type === "header") && state.header) parts.charts.setThresholds(state.header.config);
-      for (const part of [parts.header, parts.lanes, parts.steps, parts.end, parts.charts, parts.live]) part.update(state);
-      parts.memory.update(state, focus.hovered ?? focus.selected);
+      if (read(ndjson ?? "")) parts.replay.update(all, aboutWords());
     },
+    replay,
+    running: () => all.length > 0 && !["end", "error"].includes(all[all.length - 1].type),
     setThresholds(thresholds) {
       if (!state.header || state.closing) parts.charts.setThresholds(thresholds);
     },
@@ -119,6 +171,7 @@ export function mount(root, { loadPlotly, emit, strings = null }) {
     destroy() {
       parts.charts.destroy();
       parts.live.reset();
+      parts.replay.destroy();
       root.replaceChildren();
     },
   };
@@ -137,6 +190,6 @@ function layout(root, parts, t) {
   problems.hidden = true;
   const story = put(el("div", "kvr-story"), parts.end.root, parts.lanes.root, parts.steps.root);
   root.classList.add("kvr");
-  root.replaceChildren(parts.header.root, problems, put(el("div", "kvr-columns"), story, put(el("div", "kvr-side"), fold, signals)), parts.live.root);
+  root.replaceChildren(parts.header.root, problems, parts.replay.root, put(el("div", "kvr-columns"), story, put(el("div", "kvr-side"), fold, signals)), parts.live.root);
   return { problems, unfold: () => open(true) };
 }

@@ -29,7 +29,8 @@ class Record:
     right: bool
     answered: bool
     degenerate: bool
-    """No answer at all, or the committed text trips a detector when it is read as a whole."""
+    """No answer at all, or the committed text loops (gzip), or what the base wrote of it is incoherent (entropy), read across steps. The
+    entropy of a helper's step tells how unsure a small model is, which is no degeneration: no guard would abort it either."""
     first_error: str | None
     errors: dict[str, int]
     base_steps: int
@@ -74,7 +75,8 @@ class Watcher:
         self.config = config
         self.steps: list[WrittenStep] = []
         self.closing: Any = None
-        self._entropies: list[float] = []
+        self._stretches: list[list[float]] = []
+        """Entropies of what the base wrote, one list for each stretch that no helper's step interrupts."""
         self._residents: list[int] = []
         self._writing: dict[tuple[str, int], list[float]] = {}
         self._aborted: list[str] = []
@@ -95,7 +97,10 @@ class Watcher:
         elif event.type == "commit":
             step = WrittenStep(source=event.source, text=event.text, score=event.score, aborted=self._aborted, candidates=self._written)
             self.steps.append(step)
-            self._entropies += self._writing.get((event.source, event.cand), [])
+            if event.source == "base":
+                if len(self.steps) < 2 or self.steps[-2]["source"] != "base":
+                    self._stretches.append([])
+                self._stretches[-1] += self._writing.get((event.source, event.cand), [])
         elif event.type == "kv":
             self._residents.append(event.resident)
         elif event.type in ("end", "error"):
@@ -141,7 +146,8 @@ class Watcher:
             tail = tail_bytes(text[:end], config.cmp_window)
             if tail:
                 ratios.append((end, gzip_ratio(tail)))
-        return rejudge(self._entropies, ratios, ent_window=config.ent_window, tau_ent=config.tau_ent, tau_cmp=config.tau_cmp) is not None
+        limits: dict[str, Any] = {"ent_window": config.ent_window, "tau_ent": config.tau_ent, "tau_cmp": config.tau_cmp}
+        return any(rejudge(stretch, ratios, **limits) for stretch in [[], *self._stretches])
 
 
 def as_value(record: Record) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from kvrescue.lab.story import DIFFICULTIES
 
 PARTS = ("base", "helper", "prm", "estimator")
 SUITES = ("rescue", "reco")
-BUDGETS = (48, 64, 96)
+BUDGETS = (64, 96, 128)
 NS = (1, 2, 4)
 
 

@@ -34,6 +34,9 @@ class Sample:
     error: str | None
     kind: str
     corrupted: bool
+    derailed: bool = False
+    """An earlier committed step was none of the lab's, or out of turn: the checker took nothing in from it, so what is right from there on
+    is a matter of taste, and the checker's word is no measure of a judge."""
 
 
 class _Recorder(PrmScorer):
@@ -44,6 +47,7 @@ class _Recorder(PrmScorer):
         super().__init__(pair.prm)
         self._ledger, self._rng = Ledger(told), rng
         self._readings: list[Reading] = []
+        self._derailed = False
         self.samples: list[Sample] = []
 
     def rate(self, reading: Reading) -> Reward:
@@ -57,17 +61,17 @@ class _Recorder(PrmScorer):
         rewards = super().score([*steps, *made])
         graded += [self._ledger.grade(step.text) for step in made]
         for at, (reading, grade) in enumerate(zip(self._readings, graded, strict=True)):
-            self.samples.append(_sample(reading, grade, at >= len(steps)))
+            self.samples.append(_sample(reading, grade, at >= len(steps), self._derailed))
         return rewards[: len(steps)]
 
     def commit(self, step: Step) -> None:
         super().commit(step)
-        self._ledger.commit(step.text)
+        self._derailed |= self._ledger.commit(step.text).error == "form"
 
 
-def _sample(reading: Reading, grade: Grade, made: bool) -> Sample:
+def _sample(reading: Reading, grade: Grade, made: bool, derailed: bool) -> Sample:
     worst, mean = features(reading)
-    return Sample(worst, mean, grade.error, grade.kind, made)
+    return Sample(worst, mean, grade.error, grade.kind, made, derailed)
 
 
 def corrupted(step: Step, rng: random.Random) -> Step | None:
@@ -113,7 +117,8 @@ def collect(pair: Pair, task: tuple[str, int]) -> list[Sample]:
 
 
 def fit(samples: Sequence[Sample]) -> Calibration:
-    """Logistic regression with equal weight for right and wrong steps, by Newton's method (L-BFGS)."""
+    """Logistic regression with equal weight for right and wrong steps (L-BFGS), on what the checker can follow."""
+    samples = [one for one in samples if not one.derailed]
     x = torch.tensor([[1.0, one.worst, one.mean] for one in samples], dtype=torch.float64)
     y = torch.tensor([one.error is None for one in samples], dtype=torch.float64)
     weight = torch.where(y > 0, 0.5 / y.mean(), 0.5 / (1 - y).mean())
@@ -131,17 +136,25 @@ def fit(samples: Sequence[Sample]) -> Calibration:
 
 
 def measured(samples: Sequence[Sample], calibration: Calibration) -> dict[str, Any]:
-    """AUC and accuracy on graded steps: real ones all together and by what is wrong with them, and corrupted ones apart."""
-    scored = [(calibration.of(one.worst, one.mean), one) for one in samples]
+    """AUC and accuracy on graded steps that the checker can follow: real ones all together and by what is wrong with them, and corrupted
+    ones apart; then the real steps after a derailment, and everything real together."""
+    everything = [(calibration.of(one.worst, one.mean), one) for one in samples]
+    scored = [(score, one) for score, one in everything if not one.derailed]
     right = [score for score, one in scored if one.error is None]
     real = [(score, one) for score, one in scored if not one.corrupted]
-    found: dict[str, Any] = {"steps": len(real), "right": sum(one.error is None for _, one in real)}
+    found: dict[str, Any] = _auc_of(real)
     good = [score for score, one in real if one.error is None]
-    found["auc"] = auc(good, [score for score, one in real if one.error])
     found["accuracy"] = sum((score >= 0.5) == (one.error is None) for score, one in real) / max(1, len(real))
     for error in ("recall", "arithmetic", "form"):
         wrong = [score for score, one in real if one.error == error]
         found[error] = {"steps": len(wrong), "auc": auc(good, wrong)}
     made = [score for score, one in scored if one.corrupted and one.error]
     found["corrupted"] = {"steps": len(made), "auc": auc(right, made)}
+    found["derailed"] = _auc_of([(score, one) for score, one in everything if one.derailed and not one.corrupted])
+    found["all"] = _auc_of([(score, one) for score, one in everything if not one.corrupted])
     return found
+
+
+def _auc_of(real: Sequence[tuple[float, Sample]]) -> dict[str, Any]:
+    good = [score for score, one in real if one.error is None]
+    return {"steps": len(real), "right": len(good), "auc": auc(good, [score for score, one in real if one.error])}

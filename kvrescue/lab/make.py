@@ -22,9 +22,9 @@ from kvrescue.reco import distil
 from kvrescue.rewards.reading import Calibration
 
 RECIPES: dict[str, Recipe] = {
-    "base": Recipe(hidden=64, layers=3, heads=4, seed=1),
-    "helper": Recipe(hidden=40, layers=3, heads=4, seed=2),
-    "prm": Recipe(hidden=64, layers=3, heads=4, seed=3, tokens=16_000_000),
+    "base": Recipe(hidden=64, layers=3, heads=4, seed=1, tokens=36_000_000),
+    "helper": Recipe(hidden=48, layers=3, heads=4, seed=2, tokens=36_000_000, mlp=32),
+    "prm": Recipe(hidden=64, layers=3, heads=4, seed=3, tokens=36_000_000),
 }
 ROLES = {
     "base": "the capable model whose cache is evicted",
@@ -150,7 +150,9 @@ def _judge_lines(out: Path) -> list[str]:
         "tried with it.",
         "",
         f"Measured on {found['steps']:,} real steps of evicted bases and helpers on other problems ({found['right']:,} of them right): "
-        f"AUC {shown(found['auc'])}, accuracy {100 * found['accuracy']:.1f} %.",
+        f"AUC {shown(found['auc'])}, accuracy {100 * found['accuracy']:.1f} %. These are steps that the checker can follow. After a committed "
+        f"step that is none of the lab's it cannot say any more what is right: there its word and the judge's agree with AUC "
+        f"{shown(found['derailed']['auc'])} ({found['derailed']['steps']:,} steps); over everything AUC {shown(found['all']['auc'])}.",
         "",
         "| wrong steps | how many | AUC against right steps |",
         "|---|---|---|",

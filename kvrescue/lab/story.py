@@ -108,19 +108,22 @@ def held_out(seed: int, index: int, difficulty: Difficulty = "medium") -> Story:
     return make_story(random.Random(f"held-out {seed} {index} {difficulty}"), DIALS[difficulty], difficulty)
 
 
-def make_story(rng: random.Random, dial: Dial, difficulty: str = "") -> Story:
+def make_story(rng: random.Random, dial: Dial, difficulty: str = "", *, distinct: bool = True) -> Story:
+    """``distinct``: no two people do the same thing with the same number first ("eats 3 rolls", "eats 3 sacks of 9 rolls"). Models this small
+    look a fact up by its last words, so such pairs are a riddle of another kind; training reads them all the same."""
     needed, others = rng.randint(*dial.needed), rng.randint(*dial.others)
     names = rng.sample(NAMES, needed + others)
     item, place = rng.choice(ITEMS), rng.choice(PLACES)
     start = total = rng.randint(5, 90)
     facts, totals = [], []
-    packed: set[tuple[int, str]] = set()
+    taken: set[tuple[int, str]] = set()
+    fresh = _distinct_fact if distinct else _fact
     for name in names[:needed]:
-        fact = _fact(rng, name, total, packed)
+        fact = fresh(rng, name, total, taken)
         total = total + fact.total if fact.sign == "+" else total - fact.total
         facts.append(fact)
         totals.append(total)
-    told = facts + [_fact(rng, name, rng.randint(0, TOP), packed) for name in names[needed:]]
+    told = facts + [fresh(rng, name, rng.randint(0, TOP), taken) for name in names[needed:]]
     lines = [f"{_opened(rng, fact.words(item))}{rng.choice(TAILS)}." for fact in told]
     lines += rng.sample(FILLERS, rng.randint(*dial.fillers))
     rng.shuffle(lines)
@@ -132,6 +135,17 @@ def make_story(rng: random.Random, dial: Dial, difficulty: str = "") -> Story:
 
 def _opened(rng: random.Random, words: str) -> str:
     return rng.choice(OPENERS) + words
+
+
+def _distinct_fact(rng: random.Random, name: str, total: int, taken: set[tuple[int, str]]) -> Fact:
+    """A fact whose verb and first number belong to nobody else of the story (``taken``)."""
+    while True:
+        packed = set(taken)
+        fact = _fact(rng, name, total, packed)
+        cue = (fact.packs or fact.amount, fact.verb)
+        if cue not in taken:
+            taken |= packed | {cue}
+            return fact
 
 
 def _fact(rng: random.Random, name: str, total: int, packed: set[tuple[int, str]]) -> Fact:

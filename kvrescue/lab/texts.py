@@ -85,17 +85,19 @@ def _claim(rng: random.Random, item: str, products: float) -> str:
     return f"So {a} {sign} {b} = {c} {item}.\n\n"
 
 
-def stories(rng: random.Random, rows: int, dial: story.Dial, closing: float = 0.2) -> Batch:
+def stories(rng: random.Random, rows: int, dial: story.Dial, closing: float = 0.25) -> Batch:
     """Whole problems. A share (``closing``) is cut at a step by the closing prompt and the true answer, which is all that is learned
-    then: the model answers when it is asked to, is unsure while it cannot know, and never says the prompt by itself. Half of
-    the cuts fall where every sum is done, so that it also learns to be sure."""
+    then: the model answers when it is asked to, is unsure while it cannot know, and never says the prompt by itself. A third of
+    the cuts fall where every sum is done, so that it also learns to be sure, and a third within four lines before that, where a
+    last sum is easily overlooked."""
     made: list[Row] = []
     for _ in range(rows):
-        told = story.make_story(rng, dial)
+        told = story.make_story(rng, dial, distinct=False)
         lines = story.solution(told, rng)
         if rng.random() < closing:
             done = lines.index(story.WRAP_UP[0]) if story.WRAP_UP[0] in lines else len(lines) - 1
-            kept = lines[: rng.randint(done, len(lines) - 1) if rng.random() < 0.5 else rng.randint(1, len(lines) - 1)]
+            last = len(lines) - 1
+            kept = lines[: rng.randint(*rng.choice([(done, last), (max(1, done - 4), max(1, done - 1)), (1, last)]))]
             ids, _ = _row(told.text, kept)
             asked = language.encode(language.CLOSING_PROMPT)
             answer = [*language.encode(f" {told.answer} }}."), language.vocabulary()[language.END]]

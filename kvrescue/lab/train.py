@@ -92,7 +92,7 @@ def make_batch(recipe: Recipe, phase: int, step: int, progress: float) -> texts.
         return texts.recalls(rng, 24)
     if rng.random() < max(0.1, 0.8 - 0.9 * progress):
         return texts.drills(rng, 16)
-    level = rng.choices(list(story.DIALS.values()), [0.35, 0.4, 0.25])[0]
+    level = rng.choices(list(story.DIALS.values()), [0.25, 0.4, 0.35])[0]
     return texts.stories(rng, recipe.rows, level)
 
 

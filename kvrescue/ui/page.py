@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 import os
 import random
 from collections.abc import Iterator
@@ -29,6 +28,7 @@ from kvrescue.ui.theme import PAGE_CSS, PAGE_JS, theme
 
 ROOT = Path(__file__).resolve().parents[2]
 ASSETS = ROOT / "assets"
+TRACES = ROOT / "examples" / "traces"
 PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 CLAIM = "A language model forgets when its KV cache is evicted. Watch it lose the thread, and see a small helper bring it back, step by step."
 QUEUE_SIZE = 32
@@ -53,18 +53,31 @@ import(new URL("assets/js/trace_view.mjs", base)).then(({ mount }) => {
   const view = mount(node, { loadPlotly });
   window.kvrescue = view;
   if (window.kvrescueThresholds) view.setThresholds(window.kvrescueThresholds);
-  view.update(props.value || "");
-  watch("value", () => view.update(props.value || ""));
+  // Before anything runs, a recorded run is there to be moved through: the example's, or the one that the address names.
+  const asked = new URLSearchParams(window.location.search);
+  const recordings = fetch(new URL("traces/index.json", base)).then((answer) => answer.ok ? answer.json() : []).catch(() => []);
+  window.kvrescueRecorded = async (id, step = null) => {
+    const entry = (await recordings).find((one) => one.id === id);
+    const answer = entry && await fetch(new URL("traces/" + entry.file, base));
+    if (answer?.ok && !view.running()) view.replay(await answer.text(), entry, step);
+  };
+  if (props.value) view.update(props.value);
+  else recordings.then((list) => {
+    const entry = list.find((one) => one.id === asked.get("trace")) ?? list[0];
+    const step = /^[0-9]{1,4}$/.test(asked.get("step") ?? "") ? Number(asked.get("step")) - 1 : null;
+    if (entry) window.kvrescueRecorded(entry.id, step);
+  });
+  watch("value", () => {
+    if (props.value) view.update(props.value);
+  });
 });
 """
+# What runs now is not replaced; a finished run is, by the recording of the example that was chosen.
+_RECORDED_JS = "(id) => { window.kvrescueRecorded?.(id); }"
 _THRESHOLDS_JS = """(tau_ent, tau_cmp) => {
   window.kvrescueThresholds = { tau_ent, tau_cmp };
   window.kvrescue?.setThresholds(window.kvrescueThresholds);
 }"""
-
-
-def load_examples() -> list[dict[str, Any]]:
-    return json.loads((ROOT / "examples" / "problems.json").read_text(encoding="utf-8"))
 
 
 class Page:
@@ -75,7 +88,7 @@ class Page:
         self.start_set = next(iter(self.backends))
         self.sessions = Sessions()
         self.defaults = {name: presets.default_config(backend.model_set).model_dump() for name, backend in self.backends.items()}
-        self.examples = {example["id"]: example for example in load_examples()}
+        self.examples = {example["id"]: example for example in presets.load_examples()}
 
     def examples_of(self, models: str) -> list[dict[str, Any]]:
         """The examples that these models can read; the first is on the page from the start, so that one click runs something."""
@@ -326,6 +339,7 @@ def build_page(*backends: Backend) -> gr.Blocks:
         by_field = dict(zip(settings.FIELDS, inputs, strict=True))
 
         example.input(page.fill_example, [models_choice, example], [problem, reference, *inputs], queue=False, **_QUIET)
+        example.input(None, example, None, js=_RECORDED_JS, api_visibility="private")
         models_choice.input(page.switch, models_choice, [timer, example, generator, problem, reference, *inputs], queue=False, **_QUIET)
         fresh.click(page.new_problem, difficulty, [problem, reference], queue=False, **_QUIET)
         method.input(page.suit, [models_choice, method], [by_field[name] for name in settings.SUITED], queue=False, **_QUIET)
@@ -378,7 +392,8 @@ def routes() -> list[BaseRoute]:
     def plotly_js(_request: Any) -> FileResponse:
         return FileResponse(PLOTLY, media_type="text/javascript", headers={"Cache-Control": "max-age=86400"})
 
-    return [Route("/kvrescue/plotly.min.js", plotly_js), Mount("/kvrescue/assets", StaticFiles(directory=ASSETS))]
+    files = [Mount(f"/kvrescue/{name}", StaticFiles(directory=folder)) for name, folder in (("assets", ASSETS), ("traces", TRACES))]
+    return [Route("/kvrescue/plotly.min.js", plotly_js), *files]
 
 
 def launch_options() -> dict[str, Any]:

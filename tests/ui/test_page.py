@@ -14,13 +14,14 @@ from gradio_client.exceptions import AppError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kvrescue import presets
 from kvrescue.config import POLICIES, ConfigError, RunConfig, make_config
 from kvrescue.presets import MODEL_SETS, check_language, default_config, default_settings
 from kvrescue.stop import Stop
 from kvrescue.trace import parse_trace
 from kvrescue.ui import sessions as store
 from kvrescue.ui import settings as form
-from kvrescue.ui.page import Page, build_page, launch_options, load_examples, plain_error, routes
+from kvrescue.ui.page import Page, build_page, launch_options, plain_error, routes
 from kvrescue.ui.sessions import Sessions
 from kvrescue.ui.stream import UPDATE_BYTES, UPDATE_SECONDS, paced, split
 from tests.ui.fake_backend import HOSTILE, FakeBackend
@@ -61,7 +62,7 @@ def test_changes_are_named():
     assert form.changes({**values, "budget": 128}, DEFAULTS) == "Changed: budget 128 (default 64)"
 
 
-@pytest.mark.parametrize("example", load_examples(), ids=lambda example: example["id"])
+@pytest.mark.parametrize("example", presets.load_examples(), ids=lambda example: example["id"])
 def test_examples_fill_valid_settings(example):
     models = example["models"]
     make_config(**{**default_settings(models), **example["settings"]})
@@ -94,8 +95,8 @@ def test_toasts_show_hostile_text_literally():
     assert "<img" not in str(plain_error("policy is '<img onerror=1>'").message)
 
 
-def test_only_the_viewer_and_plotly_are_served():
-    assert sorted(route.path for route in routes()) == ["/kvrescue/assets", "/kvrescue/plotly.min.js"]
+def test_only_the_viewer_its_recordings_and_plotly_are_served():
+    assert sorted(route.path for route in routes()) == ["/kvrescue/assets", "/kvrescue/plotly.min.js", "/kvrescue/traces"]
     options = launch_options()
     assert options["run_history"] is False and options["ssr_mode"] is False and "allowed_paths" not in options
 
@@ -273,5 +274,5 @@ def test_one_model_serves_one_run_at_a_time(served):
 def test_a_reco_method_brings_what_its_models_want_and_another_takes_it_back():
     page = Page(FakeBackend("lab"))
     assert page.suit("lab", "reco") == ["snapkv-decode", 32, True]
-    assert page.suit("lab", "kv-rescue") == [page.defaults["lab"][name] for name in ("policy", "window", "protect_prompt")] == ["rkv", 24, False]
+    assert page.suit("lab", "kv-rescue") == [page.defaults["lab"][name] for name in ("policy", "window", "protect_prompt")] == ["rkv", 32, False]
     assert all(isinstance(one, dict) for one in page.suit("smollm2", "reco")), "left as they are"

@@ -1,0 +1,202 @@
+// A finished trace, moved through by hand: where each step ends, and the bar that goes there. The viewer itself stays one and the same.
+
+import { button, el, put, setText } from "./dom.mjs";
+import { TailParser } from "./parse.mjs";
+
+const MOST_BYTES = 10 * 1024 * 1024;
+const TICK_MS = 60;
+const LONGEST_PAUSE_MS = 700;
+const SPEEDS = [0.5, 1, 2, 4, 8];
+
+/**
+ * Where a trace can be stopped: after the prompt, after each step, at its end.
+ * @param {object[]} events
+ * @returns {{count: number, step: number|null, aborts: number, helper: boolean, evictions: number}[]} `count` events lie before the stop
+ */
+export function stopsOf(events) {
+  const stops = [];
+  let marks = { step: null, aborts: 0, helper: false, evictions: 0 };
+  events.forEach((event, index) => {
+    if (event.type === "step_begin") {
+      stops.push({ count: index, ...marks });
+      marks = { step: event.step, aborts: 0, helper: false, evictions: 0 };
+    } else if (event.type === "abort") marks.aborts++;
+    else if (event.type === "evict") marks.evictions++;
+    else if (event.type === "commit") marks.helper = event.source === "helper";
+  });
+  if (events.length) stops.push({ count: events.length, ...marks });
+  return stops;
+}
+
+/** The events of a whole trace and what is wrong with it: a code for a sentence, or null. */
+export function readWhole(text) {
+  if (new Blob([text]).size > MOST_BYTES) return { events: [], wrong: "large" };
+  const { events } = new TailParser().feed(text.endsWith("\n") ? text : `${text}\n`);
+  if (events[0]?.type !== "header" || typeof events[0].config !== "object") return { events, wrong: "none" };
+  return { events, wrong: null };
+}
+
+/**
+ * @param {{t: import("./i18n.mjs").Translator, onSeek: (count: number) => void, onOpen: (text: string, name: string) => void}} options
+ */
+export function createReplay({ t, onSeek, onOpen }) {
+  const root = el("section", "kvr-replay");
+  root.setAttribute("aria-label", t("replay.label"));
+  const what = el("p", "kvr-replay-what");
+  const play = button("kvr-button kvr-play", t("replay.play"), () => (playing ? pause() : start()));
+  const before = button("kvr-button", t("replay.before"), () => jump(-1));
+  const after = button("kvr-button", t("replay.after"), () => jump(1));
+  const range = el("input", "kvr-range");
+  Object.assign(range, { type: "range", min: "0", step: "1" });
+  range.setAttribute("aria-label", t("replay.range"));
+  const ticks = el("div", "kvr-ticks");
+  ticks.setAttribute("aria-hidden", "true");
+  const place = el("span", "kvr-place");
+  const speed = el("select", "kvr-speed");
+  speed.setAttribute("aria-label", t("replay.speed"));
+  for (const one of SPEEDS) {
+    const option = el("option", "", `${one}×`);
+    option.value = String(one);
+    option.selected = one === 1;
+    put(speed, option);
+  }
+  const file = el("input", "kvr-sr");
+  Object.assign(file, { type: "file", accept: ".ndjson,.jsonl,.json,.txt" });
+  file.tabIndex = -1;
+  file.setAttribute("aria-label", t("replay.open"));
+  const open = button("kvr-button", t("replay.open"), () => file.click());
+  const wrong = el("p", "kvr-problems");
+  wrong.setAttribute("role", "alert");
+  wrong.hidden = true;
+  const controls = put(el("div", "kvr-replay-row"), play, before, put(el("div", "kvr-track"), range, ticks), after, speed, place);
+  put(root, put(el("div", "kvr-replay-row"), what, open, file), wrong, controls);
+
+  let events = [];
+  let stops = [];
+  let at = 0;
+  let playing = 0;
+  let clock = 0;
+  let shown = 0;
+  range.addEventListener("input", () => {
+    pause();
+    go(Number(range.value));
+  });
+  root.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const act = { "[": () => jump(-1), "]": () => jump(1), " ": event.target === range ? () => (playing ? pause() : start()) : null }[event.key];
+    if (!act) return;
+    event.preventDefault();
+    act();
+  });
+  file.addEventListener("change", async () => {
+    const [chosen] = file.files;
+    file.value = "";
+    if (!chosen) return;
+    if (chosen.size > MOST_BYTES) return complain("large");
+    const text = await chosen.text();
+    const found = readWhole(text);
+    if (found.wrong) return complain(found.wrong);
+    complain(null);
+    onOpen(text.endsWith("\n") ? text : `${text}\n`, chosen.name);
+  });
+  controls.hidden = true;
+
+  function complain(code) {
+    wrong.hidden = !code;
+    setText(wrong, code ? t(`replay.wrong.${code}`) : "");
+  }
+
+  function go(index) {
+    at = Math.max(0, Math.min(stops.length - 1, index));
+    shown = stops[at]?.count ?? 0;
+    tell();
+    onSeek(shown);
+  }
+
+  function tell() {
+    range.value = String(at);
+    const stop = stops[at];
+    const step = stop?.step;
+    const words = !stop || step === null ? t("replay.at.problem") : t("replay.at.step", { step: step + 1, most: stops.length - 1 });
+    setText(place, words);
+    range.setAttribute("aria-valuetext", words);
+  }
+
+  // The next step in which a base candidate was aborted, or the one before.
+  function jump(way) {
+    pause();
+    for (let index = at + way; index >= 0 && index < stops.length; index += way) if (stops[index].aborts) return go(index);
+    return go(way > 0 ? stops.length - 1 : 0);
+  }
+
+  // As it was written: the trace's own times, long pauses cut short.
+  function start() {
+    if (!stops.length) return;
+    if (at === stops.length - 1) go(0);
+    clock = events[Math.min(shown, events.length - 1)].t_ms ?? 0;
+    playing = setInterval(tick, TICK_MS);
+    setText(play, t("replay.pause"));
+  }
+
+  function tick() {
+    clock += TICK_MS * Number(speed.value);
+    const next = events[shown]?.t_ms ?? 0;
+    if (next - clock > LONGEST_PAUSE_MS) clock = next - LONGEST_PAUSE_MS;
+    const from = shown;
+    while (shown < events.length && (events[shown].t_ms ?? 0) <= clock) shown++;
+    while (at < stops.length - 1 && stops[at + 1].count <= shown) at++;
+    if (shown !== from) {
+      tell();
+      onSeek(shown);
+    }
+    if (shown >= events.length) pause();
+  }
+
+  function pause() {
+    clearInterval(playing);
+    playing = 0;
+    setText(play, t("replay.play"));
+  }
+
+  function drawTicks() {
+    ticks.replaceChildren();
+    stops.forEach((stop, index) => {
+      const kind = stop.aborts ? "abort" : stop.helper ? "helper" : stop.evictions ? "evict" : "";
+      if (!kind) return;
+      const tick = el("i", `kvr-tick kvr-tick-${kind}`);
+      tick.style.setProperty("--at", String(stops.length > 1 ? index / (stops.length - 1) : 0));
+      put(ticks, tick);
+    });
+  }
+
+  return {
+    root,
+    reset() {
+      pause();
+      [events, stops, at, shown] = [[], [], 0, 0];
+      controls.hidden = true;
+      complain(null);
+      setText(what, t("replay.none"));
+    },
+    /** @param {object[]} all the events of the trace; `about`: what it is, in words */
+    update(all, about) {
+      const closed = all.length > 0 && ["end", "error"].includes(all[all.length - 1].type);
+      setText(what, about);
+      controls.hidden = !closed;
+      if (!closed) return;
+      events = all;
+      stops = stopsOf(all);
+      range.max = String(stops.length - 1);
+      at = stops.length - 1;
+      shown = all.length;
+      drawTicks();
+      tell();
+    },
+    /** Go to where `step` (from 0) was committed. */
+    goTo(step) {
+      const index = stops.findIndex((stop) => stop.step === step);
+      if (index >= 0) go(index);
+    },
+    destroy: pause,
+  };
+}
