@@ -68,7 +68,7 @@ export function createReplay({ t, onSeek, onOpen }) {
   const wrong = el("p", "kvr-problems");
   wrong.setAttribute("role", "alert");
   wrong.hidden = true;
-  const controls = put(el("div", "kvr-replay-row"), play, before, put(el("div", "kvr-track"), range, ticks), after, speed, place);
+  const controls = put(el("div", "kvr-replay-row"), play, before, put(el("div", "kvr-rail"), range, ticks), after, speed, place);
   put(root, put(el("div", "kvr-replay-row"), what, open, file), wrong, controls);
 
   let events = [];

@@ -176,6 +176,7 @@ const HANDLERS = {
     need(isSource(event.source) && isIndex(event.cand, MOST_CANDIDATES) && typeof event.text === "string" && Array.isArray(event.pieces));
     stepOf(state, event.step).commit = { ...event, tokens: number(event.tokens), pieces: event.pieces.map(String) };
     state.counts.commits++;
+    state.status = { phase: "commit", step: event.step };
   },
   kv(state, event) {
     need(typeof event.map === "string" && Number.isFinite(event.seen) && Number.isFinite(event.resident));

@@ -62,7 +62,7 @@ import(new URL("assets/js/trace_view.mjs", base)).then(({ mount }) => {
     if (answer?.ok && !view.running()) view.replay(await answer.text(), entry, step);
   };
   if (props.value) view.update(props.value);
-  else recordings.then((list) => {
+  else if (asked.get("trace") !== "none") recordings.then((list) => {
     const entry = list.find((one) => one.id === asked.get("trace")) ?? list[0];
     const step = /^[0-9]{1,4}$/.test(asked.get("step") ?? "") ? Number(asked.get("step")) - 1 : null;
     if (entry) window.kvrescueRecorded(entry.id, step);

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -12,6 +14,8 @@ from kvrescue.lab.grade import read_story
 from kvrescue.presets import default_config
 from kvrescue.trace import read_trace
 from tests.ui.fake_backend import HOSTILE
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -279,3 +283,100 @@ def test_other_models_bring_their_examples_settings_and_problems(served, visit):
     page.get_by_role("option", name="SmolLM2").click()
     expect(page.locator("#kvr-new")).to_be_hidden()
     expect(problem).to_have_value(before)
+
+
+# --- recorded runs --------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_recorded_run_is_there_before_anything_runs(served, visit):
+    page = visit(served[1], recorded=True)
+    expect(page.locator(".kvr-replay-what")).to_contain_text("Recorded run: Rescued step by step. Made by: python -m kvrescue run example:lab-rescue")
+    expect(page.locator(".kvr-end")).to_be_visible()
+    assert page.locator(".kvr-card").count() > 8
+    page.locator(".kvr-range").fill("3")
+    expect(page.locator(".kvr-card")).to_have_count(3)
+    expect(page.locator(".kvr-end")).to_be_hidden()
+    expect(page.locator(".kvr-place")).to_contain_text("step 3 of")
+    page.locator(".kvr-range").focus()
+    page.keyboard.press("End")
+    expect(page.locator(".kvr-end")).to_be_visible()
+    page.keyboard.press("Home")
+    expect(page.locator(".kvr-place")).to_have_text("after the problem")
+    expect(page.locator(".kvr-card")).to_have_count(0)
+
+
+def test_a_recorded_run_plays_and_jumps_to_aborts(served, visit):
+    page = visit(served[1], recorded=True)
+    whole = page.locator(".kvr-card").count() or page.locator(".kvr-end").wait_for() or page.locator(".kvr-card").count()
+    page.locator(".kvr-range").focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("]")
+    aborted = int(page.locator(".kvr-range").input_value())
+    assert 0 < aborted <= whole
+    expect(page.locator(".kvr-card").last).to_contain_text("aborted")
+    page.keyboard.press("Home")
+    page.select_option(".kvr-speed", "8")
+    page.click(".kvr-play")
+    expect(page.locator(".kvr-end")).to_be_visible(timeout=20_000)
+    expect(page.locator(".kvr-play")).to_have_text("Play")
+    expect(page.locator(".kvr-card")).to_have_count(whole)
+
+
+def test_an_example_brings_its_recording_and_a_run_replaces_it(served, visit):
+    page = visit(served[1], recorded=True)
+    page.wait_for_selector(".kvr-end")
+    page.evaluate("window.kvrescueRecorded('lab-derails')")
+    expect(page.locator(".kvr-replay-what")).to_contain_text("example:lab-derails")
+    ask(page)
+    expect(page.locator(".kvr-replay-what")).to_contain_text("run of the moment", timeout=20_000)
+    finished(page)
+    expect(page.locator(".kvr-card")).to_have_count(3)
+    page.locator(".kvr-range").fill("1")
+    expect(page.locator(".kvr-card")).to_have_count(1)
+
+
+def test_the_address_may_name_a_recording_and_a_step(served, visit):
+    page = visit(served[1], recorded=True)
+    page.goto(f"{served[1]}?trace=lab-easy&step=2")
+    expect(page.locator(".kvr-replay-what")).to_contain_text("example:lab-easy")
+    expect(page.locator(".kvr-place")).to_contain_text("step 2 of")
+    expect(page.locator(".kvr-card")).to_have_count(2)
+
+
+def test_a_trace_from_disk_is_opened_and_hostile_text_in_it_is_text(served, visit, tmp_path):
+    lines = (ROOT / "examples" / "traces" / "lab-easy.ndjson").read_text(encoding="utf-8")
+    (tmp_path / "mine.ndjson").write_text(lines.replace("At first there are", json.dumps(HOSTILE)[1:-1]), encoding="utf-8")
+    (tmp_path / "not.ndjson").write_text("<script>alert(1)</script>", encoding="utf-8")
+    page = visit(served[1], recorded=True)
+    page.wait_for_selector(".kvr-end")
+    page.set_input_files(".kvr-replay input[type=file]", tmp_path / "mine.ndjson")
+    expect(page.locator(".kvr-replay-what")).to_contain_text("Opened from mine.ndjson; it stays in this browser.")
+    expect(page.locator(".kvr-card").first).to_contain_text(HOSTILE.strip()[:20])
+    assert page.evaluate("document.querySelectorAll('.kvr img, .kvr script').length") == 0
+    page.set_input_files(".kvr-replay input[type=file]", tmp_path / "not.ndjson")
+    expect(page.get_by_role("alert").filter(has_text="no trace")).to_be_visible()
+    expect(page.locator(".kvr-replay-what")).to_contain_text("mine.ndjson")
+
+
+def test_seeking_is_quick(served, visit):
+    """Measured in the page, with room for a loaded machine; on an idle one a seek takes some 10 ms."""
+    page = visit(served[1], recorded=True)
+    page.wait_for_selector(".kvr-end")
+    times = page.evaluate(
+        """() => [9, 2, 12, 0, 7].map((to) => {
+          const range = document.querySelector('.kvr-range'), began = performance.now();
+          range.value = to;
+          range.dispatchEvent(new Event('input'));
+          return performance.now() - began;
+        })"""
+    )
+    assert sorted(times)[2] < 250, times
+
+
+@pytest.mark.parametrize("width", [320, 390])
+def test_the_replay_bar_fits_a_phone(served, visit, width):
+    page = visit(served[1], width=width, recorded=True)
+    page.wait_for_selector(".kvr-end")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    for one in page.locator(".kvr-replay button:visible, .kvr-replay input[type=range]").all():
+        assert one.bounding_box()["height"] >= 24
