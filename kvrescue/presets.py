@@ -42,6 +42,8 @@ class ModelSet:
     """RunConfig fields that differ from the defaults."""
     reco: dict[str, Any] = field(default_factory=dict)
     """Fields that ReCo's methods have on top of them."""
+    pace_s: float = 0.0
+    """Least seconds between two steps on the page, for models that write faster than anybody reads."""
     parts: dict[str, Part] = field(default_factory=dict)
     """base, helper and prm, for sets that come from the hub and need a GPU."""
 
@@ -63,6 +65,7 @@ MODEL_SETS: dict[str, ModelSet] = {
         title="Lab (bundled)",
         note="Trained from nothing on short stories; they know no other words.",
         parameters=234_800,
+        pace_s=0.25,
         settings={
             "scorer": "prm",
             "n": 4,

@@ -27,6 +27,10 @@ class Stop:
     def set(self) -> None:
         self._flag.set()
 
+    def wait(self, seconds: float) -> None:
+        """Sleep, but not longer than until somebody wants the run to end."""
+        self._flag.wait(seconds)
+
     def start_clock(self, seconds: float) -> None:
         self._deadline = time.monotonic() + seconds
 

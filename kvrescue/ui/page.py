@@ -23,7 +23,7 @@ from kvrescue.ui import settings
 from kvrescue.ui.api import solve_with
 from kvrescue.ui.backend import Backend, BackendStatus
 from kvrescue.ui.sessions import Sessions
-from kvrescue.ui.stream import paced
+from kvrescue.ui.stream import paced, slowed
 from kvrescue.ui.theme import PAGE_CSS, PAGE_JS, theme
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -166,7 +166,7 @@ class Page:
         try:
             config = settings.to_config(self.values(inputs))
             events = self.backends[models].run(check_problem(problem), config, stop)
-            for piece in paced(events, progress.see):
+            for piece in paced(slowed(events, pace_of(models), stop), progress.see):
                 text += piece
                 yield text, progress.line(config)
         except ConfigError as error:
@@ -254,6 +254,10 @@ def assumptions_table(config: RunConfig) -> str:
 
 def choices(examples: list[dict[str, Any]]) -> list[tuple[str, str]]:
     return [(f"{one['teaches']}: {one['title']}", one["id"]) for one in examples]
+
+
+def pace_of(models: str) -> float:
+    return (presets.OWN_MODELS if models == OWN else presets.MODEL_SETS[models]).pace_s
 
 
 def set_title(models: str) -> str:

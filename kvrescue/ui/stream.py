@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from kvrescue.events import AnyEvent, to_line
+from kvrescue.stop import Stop
 
 UPDATE_SECONDS = 0.125
 UPDATE_BYTES = 16_000
@@ -45,6 +46,19 @@ def paced(events: Iterator[AnyEvent], seen: Callable[[AnyEvent], None] = lambda 
             yield piece
     if failed is not None:
         raise failed
+
+
+def slowed(events: Iterator[AnyEvent], seconds: float, stop: Stop) -> Iterator[AnyEvent]:
+    """The same events, with at least ``seconds`` between two committed steps, so that eyes can follow models that are faster than that.
+
+    Their own times stay true: they tell when the engine wrote them, pauses included.
+    """
+    due = 0.0
+    for event in events:
+        yield event
+        if event.type == "commit" and seconds > 0:
+            stop.wait(max(0.0, due - time.monotonic()))
+            due = time.monotonic() + seconds
 
 
 def _collect(lines: queue.Queue[str | Exception | None], due: float, waiting: bool) -> tuple[str, bool, Exception | None]:

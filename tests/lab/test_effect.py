@@ -31,7 +31,7 @@ def measured(lab) -> dict[str, list[Record]]:
     found = {}
     for name, settings in {
         "full": {"method": "full", "scorer": "none"},
-        "evicted": {"method": "evicted", "scorer": "none", "budget": 48},
+        "evicted": {"method": "evicted", "scorer": "none", "budget": 64},
         "helper": {"method": "helper", "scorer": "none"},
         "kv-rescue": {"method": "kv-rescue"},
     }.items():
@@ -50,7 +50,7 @@ def first_errors(records: list[Record]) -> Counter:
 
 def test_the_base_forgets_when_it_is_evicted_and_is_rescued(measured):
     full, evicted, helper, rescued = (right(measured[name]) for name in ("full", "evicted", "helper", "kv-rescue"))
-    assert full >= 0.75 and evicted <= full - 0.4 and helper <= full - 0.3
+    assert full >= 0.9 and evicted <= full - 0.4 and helper <= full - 0.3
     assert rescued >= max(evicted, helper) + 0.3, "two parts that fail alone succeed together"
 
 
@@ -67,13 +67,13 @@ def test_the_helper_writes_a_minority_of_the_steps(measured):
 def test_memory_stays_within_budget_and_buffer(measured):
     settings = presets.default_settings("lab")
     assert max(one.peak_resident for one in measured["kv-rescue"]) <= settings["budget"] + settings["buffer"]
-    assert max(one.peak_resident for one in measured["evicted"]) <= 48 + settings["buffer"]
+    assert max(one.peak_resident for one in measured["evicted"]) <= 64 + settings["buffer"]
 
 
 def test_the_judge_tells_right_from_wrong(lab):
     samples = [sample for index in range(10) for sample in judge.collect(lab, ("a test", index))]
     found = judge.measured(samples, lab.prm.calibration)
-    assert found["steps"] > 100 and found["auc"] > 0.9 and found["accuracy"] > 0.9, "a small sample with hard stories; the card has the figure"
+    assert found["steps"] > 100 and found["auc"] > 0.96 and found["accuracy"] > 0.95, "a small sample with hard stories; the card has the figure"
 
 
 def test_the_perfect_judge_blames_nothing_that_is_right(lab):

@@ -23,10 +23,11 @@ from kvrescue.ui import sessions as store
 from kvrescue.ui import settings as form
 from kvrescue.ui.page import Page, build_page, launch_options, plain_error, routes
 from kvrescue.ui.sessions import Sessions
-from kvrescue.ui.stream import UPDATE_BYTES, UPDATE_SECONDS, paced, split
+from kvrescue.ui.stream import UPDATE_BYTES, UPDATE_SECONDS, paced, slowed, split
 from tests.ui.fake_backend import HOSTILE, FakeBackend
 
 DEFAULTS = default_config("smollm2").model_dump()
+DEFAULTS_LAB = default_config("lab")
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------------------
@@ -99,6 +100,20 @@ def test_only_the_viewer_its_recordings_and_plotly_are_served():
     assert sorted(route.path for route in routes()) == ["/kvrescue/assets", "/kvrescue/plotly.min.js", "/kvrescue/traces"]
     options = launch_options()
     assert options["run_history"] is False and options["ssr_mode"] is False and "allowed_paths" not in options
+
+
+def test_steps_of_fast_models_are_held_back_and_a_stop_is_not():
+    backend = FakeBackend("lab")
+    backend.steps = 4
+    stop = Stop()
+    events = slowed(backend.run("p", DEFAULTS_LAB, stop), 0.1, stop)
+    times = [time.monotonic() for event in events if event.type == "commit"]
+    assert len(times) == 4 and all(later - sooner >= 0.09 for sooner, later in itertools.pairwise(times[1:]))
+    stop = Stop()
+    threading.Timer(0.2, stop.set).start()
+    began = time.monotonic()
+    list(slowed(backend.run("p", DEFAULTS_LAB, stop), 30.0, stop))
+    assert time.monotonic() - began < 5
 
 
 # --- streaming --------------------------------------------------------------------------------------------------------------------
