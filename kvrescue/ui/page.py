@@ -49,12 +49,15 @@ const loadPlotly = () => window.Plotly ? Promise.resolve(window.Plotly) : new Pr
   script.onerror = failed;
   document.head.append(script);
 });
-import(new URL("assets/js/trace_view.mjs", base)).then(({ mount }) => {
-  const view = mount(node, { loadPlotly });
+// The viewer speaks Korean where the browser does, or where the address asks for it (?lang=ko).
+const asked = new URLSearchParams(window.location.search);
+const korean = (asked.get("lang") ?? navigator.language).startsWith("ko");
+const strings = korean ? fetch(new URL("assets/i18n/ko.json", base)).then((answer) => answer.ok ? answer.json() : null).catch(() => null) : null;
+Promise.all([import(new URL("assets/js/trace_view.mjs", base)), strings]).then(([{ mount }, words]) => {
+  const view = mount(node, { loadPlotly, strings: words });
   window.kvrescue = view;
   if (window.kvrescueThresholds) view.setThresholds(window.kvrescueThresholds);
   // Before anything runs, a recorded run is there to be moved through: the example's, or the one that the address names.
-  const asked = new URLSearchParams(window.location.search);
   const recordings = fetch(new URL("traces/index.json", base)).then((answer) => answer.ok ? answer.json() : []).catch(() => []);
   window.kvrescueRecorded = async (id, step = null) => {
     const entry = (await recordings).find((one) => one.id === id);

@@ -380,3 +380,11 @@ def test_the_replay_bar_fits_a_phone(served, visit, width):
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     for one in page.locator(".kvr-replay button:visible, .kvr-replay input[type=range]").all():
         assert one.bounding_box()["height"] >= 24
+
+
+def test_the_viewer_speaks_korean_when_asked(served, visit):
+    page = visit(served[1])
+    page.goto(f"{served[1]}?lang=ko&trace=lab-easy")
+    expect(page.locator(".kvr-replay-what")).to_contain_text("녹화된 실행")
+    expect(page.locator(".kvr-card").first).to_contain_text("1단계")
+    expect(page.locator(".kvr-end")).to_contain_text("상자 안에 답을 썼습니다")

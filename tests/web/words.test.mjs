@@ -36,7 +36,7 @@ test("sentences are filled once and plural forms are chosen", () => {
 test("every sentence the modules ask for exists", () => {
   const english = read("../../assets/i18n/en.json");
   const known = new Set(Object.keys(english).map((key) => key.replace(/\.(one|other)$/, "")));
-  for (const name of ["candidate", "charts", "figures", "lanes", "live", "memory", "series", "steps", "summary", "tables", "trace_view", "verdicts"]) {
+  for (const name of ["candidate", "charts", "figures", "lanes", "live", "memory", "replay", "series", "steps", "summary", "tables", "trace_view", "verdicts"]) {
     const source = readFileSync(new URL(`../../assets/js/${name}.mjs`, import.meta.url), "utf8");
     for (const [, key] of source.matchAll(/\bt\("([\w.-]+)"/g)) assert.ok(known.has(key), `${name}: ${key}`);
   }
@@ -48,4 +48,18 @@ test("announcements are summed up", () => {
   assert.equal(newsOf({ counts: { commits: 4, aborts: 2 }, closing: null }, told, t), "3 steps committed, 2 candidates aborted");
   assert.equal(newsOf({ counts: { commits: 1, aborts: 0 }, closing: null }, told, t), "");
   assert.equal(newsOf({ counts: { commits: 1, aborts: 0 }, closing: { type: "end", answer: "7" } }, told, t), "finished, answer 7");
+});
+
+test("every language has every sentence, with the same holes", () => {
+  const english = read("../../assets/i18n/en.json");
+  for (const language of ["ko"]) {
+    const table = read(`../../assets/i18n/${language}.json`);
+    const needed = Object.keys(english).filter((key) => !key.endsWith(".one"));
+    assert.deepEqual(needed.filter((key) => !(key in table)), [], `missing in ${language}`);
+    assert.deepEqual(Object.keys(table).filter((key) => !(key in english)), [], `unknown in ${language}`);
+    for (const key of needed) assert.deepEqual(holes(table[key]), holes(english[key]), key);
+    assert.equal(table.locale, language);
+  }
+  const t = translator(read("../../assets/i18n/ko.json"));
+  assert.equal(t("tokens", { n: 1 }), "토큰 1개");
 });
