@@ -37,9 +37,10 @@ export function readWhole(text) {
 }
 
 /**
- * @param {{t: import("./i18n.mjs").Translator, onSeek: (count: number) => void, onOpen: (text: string, name: string) => void}} options
+ * @param {{t: import("./i18n.mjs").Translator, onSeek: (count: number) => void, onOpen: (text: string, name: string) => void,
+ *   onSave: (what: "steps"|"signals") => void}} options
  */
-export function createReplay({ t, onSeek, onOpen }) {
+export function createReplay({ t, onSeek, onOpen, onSave }) {
   const root = el("section", "kvr-replay");
   root.setAttribute("aria-label", t("replay.label"));
   const what = el("p", "kvr-replay-what");
@@ -69,7 +70,8 @@ export function createReplay({ t, onSeek, onOpen }) {
   wrong.setAttribute("role", "alert");
   wrong.hidden = true;
   const controls = put(el("div", "kvr-replay-row"), play, before, put(el("div", "kvr-rail"), range, ticks), after, speed, place);
-  put(root, put(el("div", "kvr-replay-row"), what, open, file), wrong, controls);
+  const saves = ["steps", "signals"].map((kind) => button("kvr-button", t(`replay.save.${kind}`), () => onSave(kind)));
+  put(root, put(el("div", "kvr-replay-row"), what, ...saves, open, file), wrong, controls);
 
   let events = [];
   let stops = [];
@@ -99,7 +101,11 @@ export function createReplay({ t, onSeek, onOpen }) {
     complain(null);
     onOpen(text.endsWith("\n") ? text : `${text}\n`, chosen.name);
   });
-  controls.hidden = true;
+  hide(true);
+
+  function hide(hidden) {
+    for (const node of [controls, ...saves]) node.hidden = hidden;
+  }
 
   function complain(code) {
     wrong.hidden = !code;
@@ -174,7 +180,7 @@ export function createReplay({ t, onSeek, onOpen }) {
     reset() {
       pause();
       [events, stops, at, shown] = [[], [], 0, 0];
-      controls.hidden = true;
+      hide(true);
       complain(null);
       setText(what, t("replay.none"));
     },
@@ -182,7 +188,7 @@ export function createReplay({ t, onSeek, onOpen }) {
     update(all, about) {
       const closed = all.length > 0 && ["end", "error"].includes(all[all.length - 1].type);
       setText(what, about);
-      controls.hidden = !closed;
+      hide(!closed);
       if (!closed) return;
       events = all;
       stops = stopsOf(all);

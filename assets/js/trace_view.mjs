@@ -1,6 +1,7 @@
 // The viewer of one run: mount it anywhere, feed it the run's NDJSON string, replayed or live.
 
 import { createCharts } from "./charts.mjs";
+import { save, signalsCsv, stepsCsv } from "./csv.mjs";
 import { button, el, put, setText } from "./dom.mjs";
 import { translator } from "./i18n.mjs";
 import { createLanes } from "./lanes.mjs";
@@ -50,7 +51,7 @@ export function mount(root, { loadPlotly, emit, strings = null }) {
     charts: createCharts({ t, loadPlotly, onSelect: toggle, onHover: hover }),
     memory: createMemory({ t }),
     live: createLive({ t }),
-    replay: createReplay({ t, onSeek: seek, onOpen: (text, name) => replay(text, { name }) }),
+    replay: createReplay({ t, onSeek: seek, onOpen: (text, name) => replay(text, { name }), onSave }),
   };
   const page = layout(root, parts, t);
   parts.header.reset(idle);
@@ -147,6 +148,13 @@ export function mount(root, { loadPlotly, emit, strings = null }) {
     about = told;
     parts.replay.update(all, aboutWords());
     if (step !== null) parts.replay.goTo(step);
+  }
+
+  // The whole run, wherever the slider stands.
+  function onSave(kind) {
+    const whole = all.reduce(apply, newState());
+    const name = `kvrescue-${String(whole.header?.run ?? "run").replace(/[^\w-]/g, "")}-${kind}.csv`;
+    save(kind === "steps" ? stepsCsv(whole) : signalsCsv(whole), name, "text/csv;charset=utf-8");
   }
 
   function aboutWords() {

@@ -388,3 +388,16 @@ def test_the_viewer_speaks_korean_when_asked(served, visit):
     expect(page.locator(".kvr-replay-what")).to_contain_text("녹화된 실행")
     expect(page.locator(".kvr-card").first).to_contain_text("1단계")
     expect(page.locator(".kvr-end")).to_contain_text("상자 안에 답을 썼습니다")
+
+
+def test_a_run_is_saved_as_tables(served, visit):
+    page = visit(served[1], recorded=True)
+    page.wait_for_selector(".kvr-end")
+    rows = page.locator(".kvr-card").count()
+    page.locator(".kvr-range").fill("2")
+    for button, least in (("Steps (CSV)", rows), ("Signals (CSV)", 100)):
+        with page.expect_download() as download:
+            page.get_by_role("button", name=button).click()
+        lines = Path(download.value.path()).read_text(encoding="utf-8").strip().split("\n")
+        assert download.value.suggested_filename.endswith(".csv") and lines[0].startswith("schema,run,step")
+        assert len(lines) - 1 == rows if least == rows else len(lines) > least
