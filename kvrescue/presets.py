@@ -93,8 +93,7 @@ MODEL_SETS: dict[str, ModelSet] = {
             "closing_prompt": "Time is up. The answer is \\boxed{",
         },
         # A problem is half of the whole text here, and at any share its loss is fatal: ReCo works on what was written.
-        # Asked too early these models answer with a perplexity of 10 and more, asked in time with 1.0 to 1.6.
-        reco={"policy": "snapkv-decode", "window": 32, "protect_prompt": True, "tau_p": 2.0},
+        reco={"policy": "snapkv-decode", "window": 32, "protect_prompt": True},
     ),
     "smollm2": ModelSet(
         title="SmolLM2-135M-Instruct",

@@ -91,7 +91,7 @@ RECO = [
     Control("reflection_words", "Reflection words", "with commas"),
     Control("closing_prompt", "Closing prompt", "up to the answer's opening brace"),
 ]
-SUITED = ("policy", "window", "protect_prompt", "tau_p")
+SUITED = ("policy", "window", "protect_prompt")
 """Fields that a model set may want otherwise for ReCo."""
 FREE_TEXT = ("system_prompt", "reflection_words", "closing_prompt")
 FIELDS = ["method", *(control.field for control in [*BASIC, *ADVANCED, *RECO])]

@@ -288,6 +288,6 @@ def test_one_model_serves_one_run_at_a_time(served):
 
 def test_a_reco_method_brings_what_its_models_want_and_another_takes_it_back():
     page = Page(FakeBackend("lab"))
-    assert page.suit("lab", "reco") == ["snapkv-decode", 32, True, 2.0]
-    assert page.suit("lab", "kv-rescue") == [page.defaults["lab"][name] for name in form.SUITED] == ["rkv", 32, False, 1.1]
+    assert page.suit("lab", "reco") == ["snapkv-decode", 32, True]
+    assert page.suit("lab", "kv-rescue") == [page.defaults["lab"][name] for name in form.SUITED] == ["rkv", 32, False]
     assert all(isinstance(one, dict) for one in page.suit("smollm2", "reco")), "left as they are"
