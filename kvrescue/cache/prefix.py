@@ -15,7 +15,7 @@ from torch import Tensor
 from kvrescue.cache.attention import causal_attention, shared_prefix_attention
 from kvrescue.cache.shape import CacheShape, Compaction
 
-_FIRST_CAPACITY = 256
+FIRST_CAPACITY = 256
 
 
 class _LayerBuffers:
@@ -38,7 +38,7 @@ class _LayerBuffers:
     def _with_room(buffer: Tensor | None, new: Tensor, start: int, end: int) -> Tensor:
         if buffer is not None and buffer.shape[2] >= end:
             return buffer
-        capacity = max(_FIRST_CAPACITY, 1 << (end - 1).bit_length())
+        capacity = max(FIRST_CAPACITY, 1 << (end - 1).bit_length())
         grown = new.new_empty(new.shape[0], new.shape[1], capacity, new.shape[3])
         if buffer is not None and start:
             grown[:, :, :start] = buffer[:, :, :start]

@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kvrescue.cache.policies import make_policy
+from kvrescue.cache.prefix import FIRST_CAPACITY
 from kvrescue.config import RECO_METHODS, RunConfig
 from kvrescue.engine.methods import PARTS
+from kvrescue.engine.proposer import PIECE_TOKENS
 from kvrescue.models.shapes import Shape
+from kvrescue.rewards.reader import tokens_per_forward
 
-_FIRST_CAPACITY = 256
-_READ_AT_ONCE = 64
-"""Tokens of one forward while a prompt is read (engine/proposer)."""
-_JUDGED_AT_ONCE = {"cpu": 128, "cuda": 1024}
-"""Rows times columns of one forward while steps are judged (rewards/reader)."""
 _CUDA_CONTEXT = 600 << 20
 """What the driver and the libraries take on a GPU before any tensor."""
 
@@ -83,7 +81,7 @@ def _prefix(model: Weights, rows: int, tokens: int, step: int) -> int:
 
 
 def _capacity(tokens: int) -> int:
-    return max(_FIRST_CAPACITY, 1 << max(0, tokens - 1).bit_length())
+    return max(FIRST_CAPACITY, 1 << max(0, tokens - 1).bit_length())
 
 
 def _evicting(model: Weights, config: RunConfig, tokens: int) -> int:
@@ -98,7 +96,7 @@ def _evicting(model: Weights, config: RunConfig, tokens: int) -> int:
 def _activations(model: Weights, part: str, config: RunConfig, tokens: int, device: str) -> int:
     """The largest forward: hidden states, feed-forward, attention over the prefix in float32, and logits where they are read."""
     shape = model.shape
-    width = min(_JUDGED_AT_ONCE.get(device, 1024), tokens * config.candidates * 2) if part == "prm" else max(_READ_AT_ONCE, config.candidates)
+    width = min(tokens_per_forward(device), tokens * config.candidates * 2) if part == "prm" else max(PIECE_TOKENS, config.candidates)
     hidden = width * (4 * shape.hidden + 3 * shape.mlp) * model.item
     attention = 2 * shape.heads * width * min(tokens, 4096 if part != "base" else config.budget + config.buffer) * 4
     logits = 0 if part == "prm" else 3 * config.candidates * shape.vocab * 4

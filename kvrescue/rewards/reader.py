@@ -18,9 +18,11 @@ from kvrescue.stop import Stop
 Forward = Callable[[Loaded, PrefixBranch, Tensor, int], Tensor]
 """What is read of a token: (model, branch, ids (rows, q), keep) -> (rows, q or the newest ``keep``, width); the caller advances the branch."""
 
-_TOKENS_PER_FORWARD = {"cpu": 128}
-"""Rows times columns of one forward, so that a stop is felt; accelerators take 1,024, which keeps the attention logits
-of a 7B judge at 4,000 tokens below 1 GB."""
+
+def tokens_per_forward(device: str) -> int:
+    """Rows times columns of one forward. A CPU takes few, so that a stop is felt; an accelerator 1,024, which keeps the attention logits of a 7B
+    judge at 4,000 tokens below 1 GB."""
+    return 128 if device == "cpu" else 1024
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Block:
 class PrefixReader:
     def __init__(self, loaded: Loaded, forward: Forward) -> None:
         self.loaded, self._forward = loaded, forward
-        self.per_forward = _TOKENS_PER_FORWARD.get(loaded.model.device.type, 1024)
+        self.per_forward = tokens_per_forward(loaded.model.device.type)
 
     def begin(self, stop: Stop) -> None:
         self._stop = stop
