@@ -146,7 +146,7 @@ def test_models_agree_on_the_committed_ids_after_every_commit(two, monkeypatch):
             committed = live.prompts["helper"] + [token for winner in winners for token in winner.ids]
             plain = plain_logits(two.helper, committed)[-1]
             torch.testing.assert_close(live.proposers["helper"].next_logits[0], plain, rtol=1e-3, atol=1e-3)
-            torch.testing.assert_close(live.scorer._next[0], plain, rtol=1e-3, atol=1e-3)
+            torch.testing.assert_close(live.scorer.reader._last[0], plain, rtol=1e-3, atol=1e-3)
             assert live.proposers["base"].cache.seen == live.proposers["helper"].cache.seen == live.scorer.reader.cache.seen == len(committed)
             steps += 1
     assert steps >= 2 and {winner.source for winner in winners} == {"base", "helper"}

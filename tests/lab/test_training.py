@@ -55,7 +55,7 @@ def test_data_of_a_step_depend_on_its_number_alone():
 
 def test_the_helper_is_weaker_only_by_size():
     base, helper = RECIPES["base"], RECIPES["helper"]
-    assert replace(helper, hidden=base.hidden, layers=base.layers, heads=base.heads, seed=base.seed) == base
+    assert replace(helper, hidden=base.hidden, layers=base.layers, heads=base.heads, mlp=base.mlp, seed=base.seed) == base
     sizes = [sum(p.numel() for p in new_model(recipe).parameters()) for recipe in (base, helper)]
     assert sizes[0] > 2 * sizes[1]
 
