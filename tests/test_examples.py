@@ -1,0 +1,49 @@
+"""The page's examples and their recordings belong together."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kvrescue import presets
+from kvrescue.cli import main
+from kvrescue.config import ConfigError
+from kvrescue.trace import read_trace
+
+TRACES = presets.EXAMPLES.parent / "traces"
+INDEX = json.loads((TRACES / "index.json").read_text(encoding="utf-8"))
+EXAMPLES = {one["id"]: one for one in presets.load_examples()}
+
+
+def test_every_example_of_the_lab_has_a_recording_and_nothing_else_lies_there():
+    assert [one["id"] for one in INDEX] == [name for name, one in EXAMPLES.items() if one["models"] == "lab"]
+    assert {path.name for path in TRACES.iterdir()} == {"index.json", *(one["file"] for one in INDEX)}
+
+
+@pytest.mark.parametrize("entry", INDEX, ids=lambda entry: entry["id"])
+def test_a_recording_is_a_whole_trace_of_its_example(entry):
+    example, trace = EXAMPLES[entry["id"]], read_trace(TRACES / entry["file"])
+    header = trace[0]
+    assert header.problem == example["problem"] and entry["title"] == example["title"]
+    assert {name: header.config[name] for name in example["settings"]} == example["settings"]
+    assert entry["command"] == f"python -m kvrescue run example:{entry['id']} --trace {entry['file']}"
+    assert trace[-1].type == "end"
+
+
+def test_an_example_runs_by_its_name(capsys, tmp_path):
+    file = tmp_path / "again.ndjson"
+    assert main(["run", "example:lab-easy", "--trace", str(file)]) == 0
+    again, kept = read_trace(file), read_trace(TRACES / "lab-easy.ndjson")
+    # Not the texts: another processor may round otherwise, and a sampled token tip over.
+    assert (again[0].problem, again[0].config) == (kept[0].problem, kept[0].config) and again[-1].type == "end"
+    capsys.readouterr()
+
+
+def test_an_example_that_is_not_there_or_not_for_these_models_is_refused(capsys):
+    assert main(["run", "example:nope"]) == 2
+    assert "known: lab-rescue" in capsys.readouterr().err
+    with pytest.raises(ConfigError) as refused:
+        presets.example_of("example:ferry", "lab")
+    assert refused.value.field == "models"
+    assert presets.example_of("A ferry carries 18 cars.", "lab") is None
