@@ -6,14 +6,9 @@ import html
 import os
 import random
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
-import plotly
-from starlette.responses import FileResponse
-from starlette.routing import BaseRoute, Mount, Route
-from starlette.staticfiles import StaticFiles
 
 from kvrescue import presets
 from kvrescue.config import MAX_PROBLEM_CHARS, ConfigError, RunConfig, assumptions, check_problem, make_config
@@ -25,62 +20,14 @@ from kvrescue.ui.backend import Backend, BackendStatus
 from kvrescue.ui.sessions import Sessions
 from kvrescue.ui.stream import paced, slowed
 from kvrescue.ui.theme import PAGE_CSS, PAGE_JS, theme
+from kvrescue.ui.viewer import RECORDED_JS, THRESHOLDS_JS, routes, viewer
 
-ROOT = Path(__file__).resolve().parents[2]
-ASSETS = ROOT / "assets"
-TRACES = ROOT / "examples" / "traces"
-PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 CLAIM = "A language model forgets when its KV cache is evicted. Watch it lose the thread, and see a small helper bring it back, step by step."
 QUEUE_SIZE = 32
 OWN = "own"
 """Stands for somebody's own models among the model sets."""
 _MODEL = {"concurrency_id": "model", "concurrency_limit": 1}
 _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
-
-# The viewer owns everything inside its own node; Gradio only ever sees an empty, constant template.
-_VIEW_JS = """
-const node = document.createElement("div");
-element.querySelector("[data-kvr-root]").append(node);
-const base = new URL((window.gradio_config?.root || window.location.origin) + "/kvrescue/");
-const loadPlotly = () => window.Plotly ? Promise.resolve(window.Plotly) : new Promise((done, failed) => {
-  const script = document.createElement("script");
-  script.src = new URL("plotly.min.js", base);
-  script.onload = () => done(window.Plotly);
-  script.onerror = failed;
-  document.head.append(script);
-});
-// The viewer speaks Korean where the browser does, or where the address asks for it (?lang=ko).
-const asked = new URLSearchParams(window.location.search);
-const korean = (asked.get("lang") ?? navigator.language).startsWith("ko");
-const strings = korean ? fetch(new URL("assets/i18n/ko.json", base)).then((answer) => answer.ok ? answer.json() : null).catch(() => null) : null;
-Promise.all([import(new URL("assets/js/trace_view.mjs", base)), strings]).then(([{ mount }, words]) => {
-  const view = mount(node, { loadPlotly, strings: words });
-  window.kvrescue = view;
-  if (window.kvrescueThresholds) view.setThresholds(window.kvrescueThresholds);
-  // Before anything runs, a recorded run is there to be moved through: the example's, or the one that the address names.
-  const recordings = fetch(new URL("traces/index.json", base)).then((answer) => answer.ok ? answer.json() : []).catch(() => []);
-  window.kvrescueRecorded = async (id, step = null) => {
-    const entry = (await recordings).find((one) => one.id === id);
-    const answer = entry && await fetch(new URL("traces/" + entry.file, base));
-    if (answer?.ok && !view.running()) view.replay(await answer.text(), entry, step);
-  };
-  if (props.value) view.update(props.value);
-  else if (asked.get("trace") !== "none") recordings.then((list) => {
-    const entry = list.find((one) => one.id === asked.get("trace")) ?? list[0];
-    const step = /^[0-9]{1,4}$/.test(asked.get("step") ?? "") ? Number(asked.get("step")) - 1 : null;
-    if (entry) window.kvrescueRecorded(entry.id, step);
-  });
-  watch("value", () => {
-    if (props.value) view.update(props.value);
-  });
-});
-"""
-# What runs now is not replaced; a finished run is, by the recording of the example that was chosen.
-_RECORDED_JS = "(id) => { window.kvrescueRecorded?.(id); }"
-_THRESHOLDS_JS = """(tau_ent, tau_cmp) => {
-  window.kvrescueThresholds = { tau_ent, tau_cmp };
-  window.kvrescue?.setThresholds(window.kvrescueThresholds);
-}"""
 
 
 class Page:
@@ -334,19 +281,12 @@ def build_page(*backends: Backend) -> gr.Blocks:
                 with gr.Row():
                     changed = gr.Markdown("", elem_id="kvr-changed")
                     reset = gr.Button("Reset settings", size="sm", elem_id="kvr-reset")
-        view = gr.HTML(
-            value="",
-            html_template="<div data-kvr-root></div>",
-            js_on_load=_VIEW_JS,
-            head='<link rel="stylesheet" href="/kvrescue/assets/css/trace_view.css">',
-            apply_default_css=False,
-            elem_id="kvr-view",
-        )
+        view = viewer()
         inputs: list[Any] = [method, *basic, *advanced, *reco]
         by_field = dict(zip(settings.FIELDS, inputs, strict=True))
 
         example.input(page.fill_example, [models_choice, example], [problem, reference, *inputs], queue=False, **_QUIET)
-        example.input(None, example, None, js=_RECORDED_JS, api_visibility="private")
+        example.input(None, example, None, js=RECORDED_JS, api_visibility="private")
         models_choice.input(page.switch, models_choice, [timer, example, generator, problem, reference, *inputs], queue=False, **_QUIET)
         fresh.click(page.new_problem, difficulty, [problem, reference], queue=False, **_QUIET)
         method.input(page.suit, [models_choice, method], [by_field[name] for name in settings.SUITED], queue=False, **_QUIET)
@@ -360,7 +300,7 @@ def build_page(*backends: Backend) -> gr.Blocks:
             None,
             [by_field["tau_ent"], by_field["tau_cmp"]],
             None,
-            js=_THRESHOLDS_JS,
+            js=THRESHOLDS_JS,
             api_visibility="private",
         )
         gr.on([demo.load, timer.tick], page.poll, models_choice, [models, timer], queue=False, **_QUIET)
@@ -391,16 +331,6 @@ def _grid(controls: list[settings.Control], values: dict[str, Any], columns: int
         with gr.Row():
             made += [settings.build(control, values[control.field]) for control in controls[start : start + columns]]
     return made
-
-
-def routes() -> list[BaseRoute]:
-    """The viewer's files and Plotly's own script, from this server: the page asks no other host for anything."""
-
-    def plotly_js(_request: Any) -> FileResponse:
-        return FileResponse(PLOTLY, media_type="text/javascript", headers={"Cache-Control": "max-age=86400"})
-
-    files = [Mount(f"/kvrescue/{name}", StaticFiles(directory=folder)) for name, folder in (("assets", ASSETS), ("traces", TRACES))]
-    return [Route("/kvrescue/plotly.min.js", plotly_js), *files]
 
 
 def launch_options() -> dict[str, Any]:
