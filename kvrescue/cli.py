@@ -108,11 +108,9 @@ def model_options(parser: argparse.ArgumentParser) -> None:
 
 
 def choice_of(args: argparse.Namespace) -> presets.Choice:
-    """The models that the options of :func:`model_options` name; ConfigError for a set that does not exist."""
+    """The models that the options of :func:`model_options` name."""
     quantise = presets.quantisation_of(args.quantise)
-    choice = presets.Choice(args.models, args.base, args.helper, args.prm, args.prm_family, args.estimator, quantise)
-    _ = choice.known_set
-    return choice
+    return presets.Choice(args.models, args.base, args.helper, args.prm, args.prm_family, args.estimator, quantise)
 
 
 class _ListSettings(argparse.Action):

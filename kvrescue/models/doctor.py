@@ -20,6 +20,7 @@ from kvrescue.models.load import LAB_FOLDER
 from kvrescue.models.memory import Weights, predict, total
 from kvrescue.models.shapes import KNOWN, SMOLLM2, Shape
 from kvrescue.models.smollm2 import cached_smollm2
+from kvrescue.models.weights import main_memory
 from kvrescue.paths import cache_folder
 from kvrescue.presets import MODEL_SETS, default_settings
 
@@ -81,7 +82,7 @@ def examine(
         raise ConfigError("models", f"There is no model set {only!r}; known: {', '.join(MODEL_SETS)}.")
     if tokens is not None and not 1 <= tokens <= 1_000_000:
         raise ConfigError("tokens", f"tokens is {tokens}; allowed: a whole number from 1 to 1,000,000.")
-    memory_total, free = _memory()
+    memory_total, free = main_memory()
     gpus = _gpus()
     sets = [_set_report(name, gpus, free, n, tokens, quantise or {}) for name in ([only] if only else MODEL_SETS)]
     versions = {"python": platform.python_version()}
@@ -131,7 +132,7 @@ def _set_report(name: str, gpus: list[dict[str, Any]], free: int, n: int | None,
     weights = {part: one for part, (_, one) in models.items()}
     parts = predict(weights, config, length, same=models["base"][0] == models["helper"][0], device=device)
     whole = total(parts, device)
-    room = sum(one["free"] for one in gpus) if gpu and name.endswith("72b") else max([one["free"] for one in gpus], default=0) if gpu else free
+    room = sum(one["free"] for one in gpus) if gpu else free  # a base spreads over all GPUs
     told = [PartReport(one.part, models[one.part][0], weights[one.part].quantise, one.weights, one.cache, one.activations) for one in parts]
     cached = name == "lab" or (name == "smollm2" and cached_smollm2() is not None) or (bool(MODEL_SETS[name].parts) and _on_disk(name))
     return SetReport(name, MODEL_SETS[name].title, sum(one.weights for one in parts), whole, told, cached, whole < room)
@@ -150,16 +151,6 @@ def _gpus() -> list[dict[str, Any]]:
         free, total = torch.cuda.mem_get_info(index)
         found.append({"name": torch.cuda.get_device_name(index), "free": free, "total": total})
     return found
-
-
-def _memory() -> tuple[int, int]:
-    """(total, available) bytes of main memory; zeros where the system does not tell."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            table = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines}
-        return table["MemTotal"], table["MemAvailable"]
-    except (OSError, KeyError, ValueError):
-        return 0, 0
 
 
 def in_words(report: Report) -> list[str]:

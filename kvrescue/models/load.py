@@ -25,7 +25,7 @@ from kvrescue.models.precision import choose
 from kvrescue.models.shapes import Shape
 from kvrescue.models.smollm2 import ensure_smollm2
 from kvrescue.models.weights import Progress, fetch, free_memory, read_model, read_tensors
-from kvrescue.presets import DEFAULT_MODEL_SET, MODEL_SETS, Choice
+from kvrescue.presets import MODEL_SETS, Choice
 from kvrescue.reco.head import WEIGHTS, Head
 from kvrescue.rewards.reading import CALIBRATION_FILE, Calibration
 from kvrescue.rewards.trained import FAMILIES
@@ -120,9 +120,8 @@ def _load_models(choice: Choice, device: str | None, say: Progress) -> Pair:
         if choice.model_set is not None:
             raise ConfigError("models", f"Name a model set ({choice.model_set}) or your own base ({choice.base}), not both.")
         return _own_pair(_expanded(choice.base), choice.helper and _expanded(choice.helper), choice.quantise, device, say)
-    name = choice.model_set or DEFAULT_MODEL_SET
-    if name not in MODEL_SETS:
-        raise ConfigError("models", f"There is no model set {name!r}; known: {', '.join(MODEL_SETS)}.")
+    name = choice.known_set
+    assert name is not None  # there is no base
     if name == "lab":
         return load_lab(LAB_FOLDER, device, say)
     if MODEL_SETS[name].parts:

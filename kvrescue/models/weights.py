@@ -26,11 +26,17 @@ def free_memory(device: str) -> int:
     """Free bytes on the device; 0 where that is unknown."""
     if device.startswith("cuda") and torch.cuda.is_available():
         return int(torch.cuda.mem_get_info(torch.device(device).index or 0)[0])
+    return main_memory()[1]
+
+
+def main_memory() -> tuple[int, int]:
+    """(total, available) bytes of main memory; zeros where the system does not tell."""
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
-            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
-    except (OSError, StopIteration, ValueError):
-        return 0
+            table = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines}
+        return table["MemTotal"], table["MemAvailable"]
+    except (OSError, KeyError, ValueError):
+        return 0, 0
 
 
 def fetch(path: str, field: str, name: str, revision: str | None, say: Progress) -> None:

@@ -69,9 +69,6 @@ def test_published_sizes():
         assert round(KNOWN[repo].parameters / 1e6, 1) == millions
     assert SMOLLM2.parameters == 134_515_008
     assert {part.repo for one in MODEL_SETS.values() for part in one.parts.values()} <= set(KNOWN)
-    for one in MODEL_SETS.values():
-        if one.parts:
-            assert one.parameters == sum(KNOWN[one.parts[part].repo].parameters for part in ("base", "helper"))
 
 
 def test_quantised_weights_by_hand():

@@ -32,11 +32,8 @@ class Format(Protocol):
         """One step; ``step`` has no blank edges and is not empty."""
 
 
-@dataclass(frozen=True)
-class Head:
-    """From hidden states after the final norm (rows, h) to values in [0, 1] (rows,), float32."""
-
-    value: Callable[[Tensor], Tensor]
+Head = Callable[[Tensor], Tensor]
+"""From hidden states after the final norm (rows, h) to values in [0, 1] (rows,), float32."""
 
 
 @dataclass(frozen=True)

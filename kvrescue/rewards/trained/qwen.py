@@ -40,7 +40,7 @@ def _head(tensors: dict[str, Tensor], _tokenizer: Any, _lm_head: Tensor | None) 
         logits = linear(linear(hidden, first, first_bias).relu(), second, second_bias)
         return logits.float().softmax(-1)[:, 1]
 
-    return Head(value)
+    return value
 
 
 QWEN = Family("qwen", "Qwen2.5-Math-PRM", ("qwen2",), _KEYS, _Format, _head, most_tokens=4096)

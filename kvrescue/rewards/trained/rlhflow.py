@@ -53,7 +53,7 @@ def yes_no(lm_head: Tensor | None, yes: int, no: int, family: str) -> Head:
     if lm_head is None:
         raise ConfigError("prm", f"prm: {family} needs a language model with its head.")
     rows = lm_head[[yes, no]]
-    return Head(lambda hidden: (hidden @ rows.T.to(hidden.dtype)).float().softmax(-1)[:, 0])
+    return lambda hidden: (hidden @ rows.T.to(hidden.dtype)).float().softmax(-1)[:, 0]
 
 
 def _head(_tensors: dict[str, Tensor], tokenizer: Any, lm_head: Tensor | None) -> Head:

@@ -93,7 +93,7 @@ class TrainedPrmScorer:
             for row, i in enumerate(block.rows):
                 at = len(rows[i]) - 1 - block.start
                 if 0 <= at < block.ids.shape[1]:
-                    values[i] = float(self._prm.head.value(block.outputs[row, at : at + 1])[0])
+                    values[i] = float(self._prm.head(block.outputs[row, at : at + 1])[0])
         return values
 
     def _reward(self, value: float | None, segment: Segment | None) -> Reward:

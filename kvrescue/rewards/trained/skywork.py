@@ -34,7 +34,7 @@ class _Format:
 
 def _head(tensors: dict[str, Tensor], _tokenizer: Any, _lm_head: Tensor | None) -> Head:
     weight, bias = (tensors[key] for key in _KEYS)
-    return Head(lambda hidden: linear(hidden, weight, bias).float().sigmoid()[:, 0])
+    return lambda hidden: linear(hidden, weight, bias).float().sigmoid()[:, 0]
 
 
 SKYWORK = Family("skywork", "Skywork-o1-Open-PRM", ("qwen2",), _KEYS, _Format, _head)
