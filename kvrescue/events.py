@@ -17,7 +17,7 @@ SCHEMA_VERSION = 2
 
 GuardName = Literal["entropy", "gzip"]
 Finish = Literal["delimiter", "eos", "length", "probe", "aborted", "stopped"]
-EndReason = Literal["answer", "early_exit", "eos", "max_tokens", "max_steps", "stopped", "deadline", "no_candidate"]
+EndReason = Literal["answer", "early_exit", "eos", "max_tokens", "max_steps", "stopped", "deadline", "paused", "no_candidate"]
 
 
 class Event(BaseModel):
@@ -200,6 +200,8 @@ class Commit(Event):
     """Tokens of the step for the model that wrote it."""
     pieces: list[str]
     """The step as tokens of the base's (or the only) model: for the memory view."""
+    ids: list[int] = []
+    """The step's token ids for the model that wrote it: a continuation reads the same tokens."""
     ended: Finish
 
 
@@ -219,6 +221,21 @@ class Kv(Event):
     """resident / seen."""
     map: str
     """Run-length string over positions 0..seen-1: share of (layer, KV head) slots that still hold the token (see rle.py)."""
+    layers: list[str] = []
+    """The same for each of at most eight groups of neighbouring layers, first layers first; empty while nothing is lost."""
+
+
+class Resumed(Event):
+    """The steps before this are those of an earlier run, read again."""
+
+    type: Literal["resumed"] = "resumed"
+    parent: str
+    """Id of the run that is continued."""
+    steps: int
+    tokens: int
+    exact: bool | None
+    """The base's memory map is the parent's at that step; None when the parent's is not known."""
+    seconds: float
 
 
 class Retain(Event):
@@ -291,6 +308,8 @@ class _Closing(Event):
     probe_tokens: int = 0
     """Written by rejected probes; not among the generated."""
     probe_seconds: float = 0.0
+    replayed: int = 0
+    """Tokens of steps of an earlier run, read again; they are among the generated and committed ones."""
     suppressed: int = 0
     """Tokens that the penalty on reflection words changed."""
 
@@ -309,7 +328,24 @@ class Error(_Closing):
 
 
 AnyEvent = (
-    Header | Prompt | Status | StepBegin | Tokens | Abort | Flag | Candidate | Scores | Evict | Commit | Kv | Retain | Probe | Answer | End | Error
+    Header
+    | Prompt
+    | Status
+    | StepBegin
+    | Tokens
+    | Abort
+    | Flag
+    | Candidate
+    | Scores
+    | Evict
+    | Commit
+    | Kv
+    | Resumed
+    | Retain
+    | Probe
+    | Answer
+    | End
+    | Error
 )
 _ADAPTER: TypeAdapter[AnyEvent] = TypeAdapter(Annotated[AnyEvent, Field(discriminator="type")])
 

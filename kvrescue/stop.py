@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Literal
 
-StopReason = Literal["stopped", "deadline"]
+StopReason = Literal["stopped", "deadline", "paused"]
 
 
 class Stopped(Exception):
@@ -23,6 +23,7 @@ class Stop:
     def __init__(self) -> None:
         self._flag = threading.Event()
         self._deadline: float | None = None
+        self._pause: float | None = None
 
     def set(self) -> None:
         self._flag.set()
@@ -33,6 +34,14 @@ class Stop:
 
     def start_clock(self, seconds: float) -> None:
         self._deadline = time.monotonic() + seconds
+
+    def pause_after(self, seconds: float) -> None:
+        """End the run at the first step that begins later than this, with everything before it committed: a later run may continue it."""
+        self._pause = time.monotonic() + seconds
+
+    def check_pause(self) -> None:
+        if self._pause is not None and time.monotonic() > self._pause:
+            raise Stopped("paused")
 
     def check(self) -> None:
         if self._flag.is_set():

@@ -221,11 +221,14 @@ class EvictingCache:
         return other
 
     def held(self) -> Tensor:
-        """How many (layer, KV head) slots of row 0 hold each position: (seen,) int64 on the CPU."""
-        counts = torch.zeros(self.seen, dtype=torch.int64)
+        """How many KV heads of each layer hold each position, in row 0: (layers, seen) int64 on the CPU."""
+        counts = []
         for block in self.blocks:
-            counts += torch.bincount(block.positions[:, 0, :, : self.resident].flatten(), minlength=self.seen).cpu()
-        return counts
+            positions = block.positions[:, 0, :, : self.resident]
+            layers = torch.arange(positions.shape[0], device=positions.device)[:, None, None]
+            flat = (positions + layers * self.seen).flatten()
+            counts.append(torch.bincount(flat, minlength=positions.shape[0] * self.seen).view(-1, self.seen).cpu())
+        return torch.cat(counts)
 
     def kept_positions(self, layer: int) -> Tensor:
         """(b, Hk, resident) logical positions in a layer, for inspection and tests."""

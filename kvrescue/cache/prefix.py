@@ -96,8 +96,8 @@ class PrefixCache:
         return self
 
     def held(self) -> Tensor:
-        """How many (layer, KV head) slots hold each position: (seen,) int64; here all of them."""
-        return torch.full((self.length,), self.shape.slots, dtype=torch.int64)
+        """How many KV heads of each layer hold each position: (layers, seen) int64; here all of them."""
+        return torch.full((self.shape.layers, self.length), self.shape.kv_heads, dtype=torch.int64)
 
 
 class PrefixBranch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 from kvrescue import events
@@ -20,14 +20,20 @@ def after_step(run: _Run, control: Controller, step: int, reward: float | None) 
     run.directive = control.after_step(reward, cache.seen, cache.resident, cache.seen - run.grown_from)
     if run.directive.probe and (yield from ask(run, step)):
         return True
-    decision = run.directive.retention
-    if decision is not None:
-        before, run.grown_from = cache.resident, cache.seen
-        run.memory.retain(decision.target)
-        yield run.event(events.Retain, step=step, before=before, after=cache.resident, **vars(decision))
-        yield from run.evictions(run.memory, step, "control")
-        yield run.kv(step)
+    yield from keep(run, step)
     return False
+
+
+def keep(run: _Run, step: int) -> Iterator[events.Event]:
+    """Carry out the directive's decision about memory, if there is one."""
+    decision, cache = run.directive.retention, run.memory.cache
+    if decision is None:
+        return
+    before, run.grown_from = cache.resident, cache.seen
+    run.memory.retain(decision.target)
+    yield run.event(events.Retain, step=step, before=before, after=cache.resident, **vars(decision))
+    yield from run.evictions(run.memory, step, "control")
+    yield run.kv(step)
 
 
 def set_penalty(run: _Run) -> float:

@@ -311,7 +311,7 @@ def prompt_ids(loaded: Loaded, problem: str, system_prompt: str) -> list[int]:
     return list(tokenizer.encode("\n\n".join(turn["content"] for turn in turns) + "\n\n"))
 
 
-def pieces(loaded: Loaded, ids: Sequence[int]) -> list[str]:
+def pieces(loaded: Loaded, ids: Sequence[int], skip_special: bool = False) -> list[str]:
     """One readable piece per token; joined they are the text. A token inside a character is the empty string."""
-    stream = DecodeStream(skip_special_tokens=False)
+    stream = DecodeStream(skip_special_tokens=skip_special)
     return [stream.step(loaded.tokenizer.backend_tokenizer, token) or "" for token in ids]

@@ -10,20 +10,22 @@ import uuid
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any, TypeVar
 
-from kvrescue import __version__, events, rle
+from kvrescue import __version__, events
 from kvrescue.cache.evicting import EvictingCache
 from kvrescue.cache.policies import make_policy
 from kvrescue.cache.prefix import PrefixCache
 from kvrescue.cache.shape import CacheShape
 from kvrescue.config import ConfigError, RunConfig, Source, assumptions, check_problem
-from kvrescue.engine import control
+from kvrescue.engine import control, replay
 from kvrescue.engine.batching import TokenBatches
+from kvrescue.engine.memory_map import memory_maps
 from kvrescue.engine.methods import PARTS
 from kvrescue.engine.proposer import Candidate, Growth, Proposer, eos_ids, pieces, prompt_ids
 from kvrescue.engine.steps import boxed_answer
 from kvrescue.engine.totals import Totals
 from kvrescue.events import ModelInfo
 from kvrescue.models.load import Loaded, Pair, environment, vocabularies_agree
+from kvrescue.opening import Opening
 from kvrescue.presets import check_language
 from kvrescue.reco.controller import Controller, Directive
 from kvrescue.reco.reflection import reflection_tokens
@@ -39,12 +41,15 @@ _LEAST_ROOM = 16
 """A prompt must leave at least this many tokens of the model's context for the answer."""
 
 
-def run(problem: str, config: RunConfig, pair: Pair, stop: Stop | None = None, scorer: Scorer | None = None) -> Iterator[events.AnyEvent]:
-    """Solve ``problem``; yields events from ``header`` to ``end`` or ``error``. ``scorer`` judges instead of the one that ``config`` names.
+def run(
+    problem: str, config: RunConfig, pair: Pair, stop: Stop | None = None, scorer: Scorer | None = None, opening: Opening | None = None
+) -> Iterator[events.AnyEvent]:
+    """Solve ``problem``; yields events from ``header`` to ``end`` or ``error``. ``scorer`` judges instead of the one that ``config`` names;
+    ``opening`` are steps of an earlier run that this one continues.
 
     Bad input raises ConfigError here, before any compute. After that nothing is raised: a run that dies yields ``error``.
     """
-    return _Run(check_problem(problem), config, pair, stop or Stop(), scorer).stream()
+    return _Run(check_problem(problem), config, pair, stop or Stop(), scorer, opening).stream()
 
 
 def select(candidates: Sequence[Candidate], rewards: dict[tuple[Source, int], Reward], sources: Sequence[Source]) -> Candidate:
@@ -59,7 +64,7 @@ def select(candidates: Sequence[Candidate], rewards: dict[tuple[Source, int], Re
 
 
 class _Run:
-    def __init__(self, problem: str, config: RunConfig, pair: Pair, stop: Stop, scorer: Scorer | None = None) -> None:
+    def __init__(self, problem: str, config: RunConfig, pair: Pair, stop: Stop, scorer: Scorer | None = None, opening: Opening | None = None) -> None:
         check_language(pair.name, problem)
         self.problem, self.config, self.pair, self.stop = problem, config, pair, stop
         self.id = uuid.uuid4().hex[:12]
@@ -82,6 +87,11 @@ class _Run:
         self.opening = self._open_think()
         self.grown_from = 0
         """Tokens seen at ReCo's last decision about memory."""
+        self.last_map = ""
+        """Of the newest ``kv`` event."""
+        self.continues = opening
+        self._judging = False
+        self._replayed = replay.check_opening(self, opening) if opening else []
         self._seq = 0
         self._began = time.perf_counter()
 
@@ -210,7 +220,9 @@ class _Run:
 
     def _steps(self) -> Generator[Any, None, events.EndReason]:
         """Turns until the run is over; returns the end reason."""
-        for step in range(self.config.max_steps):
+        first = (yield from replay.replay(self, self.continues, self._replayed)) if self.continues else 0
+        for step in range(first, self.config.max_steps):
+            self.stop.check_pause()
             yield self.event(events.StepBegin, step=step, penalty=control.set_penalty(self), band=self.directive.band)
             candidates: list[Candidate] = []
             yield from self._propose(step, candidates)
@@ -328,8 +340,7 @@ class _Run:
             return
         yield self.event(events.Status, phase="score", step=step, total=len(eligible))
         began = time.perf_counter()
-        if step == 0:
-            self.scorer.begin(self.problem, self.judge_prompt, self.stop)
+        self.begin_judging()
         unique = [candidate for candidate in eligible if candidate.duplicate_of is None]
         found = self.scorer.score([self._step_for_scorer(candidate) for candidate in unique])
         rewards.update({(candidate.source, candidate.index): reward for candidate, reward in zip(unique, found, strict=True)})
@@ -343,6 +354,11 @@ class _Run:
             for (source, cand), reward in sorted(rewards.items())
         ]
         yield self.event(events.Scores, step=step, scorer=self.scorer.name, scores=scores, seconds=seconds)
+
+    def begin_judging(self) -> None:
+        if self.scorer is not None and not self._judging:
+            self._judging = True
+            self.scorer.begin(self.problem, self.judge_prompt, self.stop)
 
     def _step_for_scorer(self, candidate: Candidate) -> Step:
         if self.judge is None:
@@ -374,10 +390,11 @@ class _Run:
             text=winner.text,
             tokens=len(winner.ids),
             pieces=pieces(self.memory.loaded, shown),
+            ids=winner.ids,
             ended=winner.finish,
         )
         for source, proposer in self.proposers.items():
-            if source == winner.source:
+            if source == winner.source and winner.branch is not None:
                 proposer.adopt(winner)
             else:
                 proposer.ingest(self._ids_for(proposer.loaded, winner))
@@ -394,7 +411,7 @@ class _Run:
         cache = self.memory.cache
         retention = cache.resident / max(1, cache.seen)
         self.totals.retentions.append(retention)
-        slots = cache.shape.slots
+        self.last_map, layers = memory_maps(cache)
         return self.event(
             events.Kv,
             step=step,
@@ -404,5 +421,6 @@ class _Run:
             budget=self.config.budget if self.parts.evicting and not self.control else None,
             bytes=cache.bytes,
             retention=round(retention, 6),
-            map=rle.encode(rle.level(held, slots) for held in cache.held().tolist()),
+            map=self.last_map,
+            layers=layers,
         )

@@ -31,6 +31,7 @@ class Totals:
     probe_tokens: int = 0
     probe_seconds: float = 0.0
     suppressed: int = 0
+    replayed: int = 0
     answer: str | None = None
 
     def generate(self, source: Source, tokens: int) -> None:
@@ -61,7 +62,7 @@ class Totals:
     def closing(self, sources: Iterable[Source], bytes_per_token: int, seconds: float) -> dict[str, Any]:
         """The fields of an ``end`` or ``error`` event. Tokens neither committed nor aborted were discarded."""
         counts = {}
-        for source in sources:
+        for source in dict.fromkeys([*sources, *self.committed]):  # a continued run may have had other sources
             generated, committed, aborted = (table.get(source, 0) for table in (self.generated, self.committed, self.aborted))
             counts[source] = SourceCount(
                 generated=generated,
@@ -88,4 +89,5 @@ class Totals:
             "probe_tokens": self.probe_tokens,
             "probe_seconds": self.probe_seconds,
             "suppressed": self.suppressed,
+            "replayed": self.replayed,
         }

@@ -71,9 +71,7 @@ class Report:
         return asdict(self)
 
 
-def examine(
-    only: str | None = None, *, n: int | None = None, tokens: int | None = None, quantise: Mapping[str, str] | None = None
-) -> Report:
+def examine(only: str | None = None, *, n: int | None = None, tokens: int | None = None, quantise: Mapping[str, str] | None = None) -> Report:
     """Predict for every set, or for ``only`` one: with its own N and quantisation, up to its own length, unless others are given.
 
     ConfigError with field ``models``, ``n``, ``tokens`` or ``quantise``.

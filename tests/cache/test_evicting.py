@@ -138,8 +138,8 @@ def test_prompt_is_evictable_unless_protected(loaded):
     lost, held = (EvictingCache(CacheShape.of(loaded.model), make_policy(config), 32, 4, protected=protected) for protected in (0, 20))
     for cache in (lost, held):
         Proposer("base", loaded, cache, config, Stop()).ingest(ids)
-    assert (held.held()[:20] == held.shape.slots).all()
-    assert (lost.held()[:20] < lost.shape.slots).any()
+    assert (held.held()[:, :20] == held.shape.kv_heads).all()
+    assert (lost.held()[:, :20] < lost.shape.kv_heads).any()
 
 
 def test_a_cache_never_reserves_more_than_the_trajectory_needs(loaded):
