@@ -30,7 +30,7 @@ COLUMNS = {
 
 def percent(value: float | None) -> str:
     """Whole percent; a dash for what is not defined."""
-    return "–" if value is None else f"{100 * value:.0f} %"
+    return "–" if value is None else f"{round(100 * value) or 0} %"
 
 
 def markdown(rows: Sequence[dict[str, Any]]) -> str:
