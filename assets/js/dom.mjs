@@ -16,6 +16,19 @@ export function button(className, text, onClick) {
   return node;
 }
 
+/** A labelled choice; its label is the parent. @param {[string, string][]} options value and words @param {() => void} onChange */
+export function select(label, options, onChange) {
+  const node = el("select", "kvr-select");
+  for (const [value, words] of options) {
+    const option = el("option", "", words);
+    option.value = value;
+    put(node, option);
+  }
+  node.addEventListener("change", onChange);
+  put(el("label", "kvr-choice"), el("span", "", label), node);
+  return node;
+}
+
 /** A glyph that stands beside its word, so that screen readers need not read it. */
 export function glyph(mark, className = "kvr-mark") {
   const node = el("span", className, mark);

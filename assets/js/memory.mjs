@@ -1,7 +1,8 @@
 // What the base can still see: prompt and trajectory as text, each token shaded by the share of slots that hold it.
 
-import { el, put, setText } from "./dom.mjs";
-import { forgottenNumbers, levelsOf, memoryAt, shade } from "./recall.mjs";
+import { el, put, select, setText } from "./dom.mjs";
+import { createGrid } from "./grid.mjs";
+import { HELD_BY, forgottenSince, groupsOf, heldBy, levelsOf, memoryAt, shade } from "./recall.mjs";
 
 const EVERYTHING = 4;
 const MOST_NUMBERS = 12;
@@ -16,12 +17,39 @@ export function createMemory({ t }) {
   const text = el("div", "kvr-memory-text");
   text.dir = "auto";
   text.tabIndex = 0;
-  put(root, el("h3", "", t("memory.title")), caption, legend(t), lost, text);
+  const grid = createGrid({ t });
+  grid.root.hidden = true;
+  const look = select(t("memory.look"), ["text", "grid"].map((name) => [name, t(`memory.look.${name}`)]), () => {
+    [text.hidden, grid.root.hidden] = [look.value === "grid", look.value !== "grid"];
+    again();
+  });
+  const layers = select(t("memory.layers"), [["-1", t("memory.layers.all")]], again);
+  const by = select(t("memory.by"), HELD_BY.map((name) => [name, t(`memory.by.${name}`)]), again);
+  const choices = put(el("div", "kvr-choices"), look.parentNode, layers.parentNode, by.parentNode);
+  put(root, el("h3", "", t("memory.title")), caption, choices, legend(t), lost, text, grid.root);
 
   let tokens = [];
   let numbers = [];
   let counted = -1;
   let painted = { kv: undefined, tokens: 0 };
+  let last = null;
+
+  function again() {
+    painted = { kv: undefined, tokens: 0 };
+    if (last) show(...last);
+  }
+
+  function offerLayers(kv) {
+    const groups = groupsOf(kv);
+    if (!groups || layers.options.length === groups + 1) return;
+    while (layers.options.length > 1) layers.lastChild.remove();
+    const count = last[0].header?.models?.base?.layers;
+    for (let i = 0; i < groups; i++) {
+      const option = el("option", "", layersName(i, groups, Number.isInteger(count) ? count : groups, t));
+      option.value = String(i);
+      put(layers, option);
+    }
+  }
 
   function add(pieces) {
     const made = pieces.map((piece) => {
@@ -54,7 +82,8 @@ export function createMemory({ t }) {
   }
 
   function paint(kv) {
-    const levels = kv ? levelsOf(kv) : [];
+    const group = Number(layers.value);
+    const levels = kv ? heldBy(levelsOf(kv, group < groupsOf(kv) ? group : -1), by.value) : [];
     tokens.forEach((node, i) => {
       const full = !kv || kv.budget === null;
       const level = full ? EVERYTHING : i < levels.length ? shade(levels[i]) : -1;
@@ -66,25 +95,40 @@ export function createMemory({ t }) {
     root.classList.toggle("kvr-unshaded", !levels.length);
   }
 
+  function show(state, at) {
+    grow(state);
+    const kv = memoryAt(state.kvs, at);
+    setText(caption, captionOf(kv, state, t));
+    if (painted.kv === kv && painted.tokens === tokens.length) return;
+    painted = { kv, tokens: tokens.length };
+    offerLayers(kv);
+    paint(kv);
+    grid.update(grid.root.hidden ? null : kv, state);
+    setText(lost, lostSentence(kv, state, t));
+  }
+
   return {
     root,
     reset() {
-      [tokens, numbers, counted] = [[], [], -1];
+      [tokens, numbers, counted, last] = [[], [], -1, null];
       painted = { kv: undefined, tokens: 0 };
       text.replaceChildren();
       setText(lost, "");
     },
     /** @param {object} state @param {number|null} at the step whose memory is shown; null for the newest */
     update(state, at) {
-      grow(state);
-      const kv = memoryAt(state.kvs, at);
-      setText(caption, captionOf(kv, state, t));
-      if (painted.kv === kv && painted.tokens === tokens.length) return;
-      painted = { kv, tokens: tokens.length };
-      paint(kv);
-      setText(lost, lostSentence(kv, state.prompt.pieces, t));
+      last = [state, at];
+      show(state, at);
     },
   };
+}
+
+// "layers 5-8 of 28": the groups are neighbours, first ones first, as equal as can be.
+function layersName(index, groups, count, t) {
+  const [size, more] = [Math.floor(count / groups), count % groups];
+  const from = index * size + Math.min(index, more);
+  const to = from + size + (index < more ? 1 : 0);
+  return to - from > 1 ? t("memory.layers.some", { from: from + 1, to, count }) : t("memory.layers.single", { from: from + 1, count });
 }
 
 function className(level, isNumber) {
@@ -93,11 +137,12 @@ function className(level, isNumber) {
   return `kvr-token kvr-shade-${level}${level === 0 && isNumber ? " kvr-lost-number" : ""}`;
 }
 
-function lostSentence(kv, pieces, t) {
+function lostSentence(kv, state, t) {
   if (!kv || kv.resident >= kv.seen) return "";
-  const gone = forgottenNumbers(pieces, levelsOf(kv));
+  const gone = forgottenSince(state.kvs, state.kvs.indexOf(kv), state.prompt.pieces);
   if (!gone.length) return "";
-  const listed = gone.slice(0, MOST_NUMBERS).join(", ");
+  const said = ([number, step]) => t(step < 0 ? "memory.number.prompt" : "memory.number", { number, step: step + 1 });
+  const listed = gone.slice(0, MOST_NUMBERS).map(said).join(", ");
   return `${t("memory.numbers")}${listed}${gone.length > MOST_NUMBERS ? ", …" : ""}`;
 }
 

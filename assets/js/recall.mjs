@@ -5,20 +5,41 @@ import { decode } from "./rle.mjs";
 /** Five visible classes of the sixteen levels; only 0 is "forgotten" and only 15 is "everywhere". */
 export const shade = (level) => (level === 0 ? 0 : level < 6 ? 1 : level < 11 ? 2 : level < 15 ? 3 : 4);
 
+const FULL = 15;
+const HALF = 8;
 const decoded = new WeakMap();
 
-/** Levels of a memory event, decoded once; a broken map counts as no map. @returns {number[]} */
-export function levelsOf(kv) {
-  if (!decoded.has(kv)) {
+/**
+ * Levels of a memory event, decoded once; a broken map counts as no map.
+ * @param {number} [group] of which layers; -1 for all of them together
+ * @returns {number[]}
+ */
+export function levelsOf(kv, group = -1) {
+  if (!decoded.has(kv)) decoded.set(kv, new Map());
+  const known = decoded.get(kv);
+  if (!known.has(group)) {
     let levels = [];
     try {
-      levels = decode(kv.map);
+      levels = decode(group < 0 ? kv.map : kv.layers[group]);
     } catch {
       // The text stays readable without shades.
     }
-    decoded.set(kv, levels);
+    known.set(group, levels);
   }
-  return decoded.get(kv);
+  return known.get(group);
+}
+
+/** How many groups of layers have a map of their own. */
+export const groupsOf = (kv) => (Array.isArray(kv?.layers) ? Math.min(kv.layers.length, MOST_GROUPS) : 0);
+const MOST_GROUPS = 64;
+
+/** What counts as held: the share as it is, or a token that any head, at least half of them, or every head holds. */
+export const HELD_BY = ["share", "any", "half", "all"];
+
+/** @param {number[]} levels @param {string} by one of HELD_BY */
+export function heldBy(levels, by) {
+  const least = { any: 1, half: HALF, all: FULL }[by];
+  return least ? levels.map((level) => (level >= least ? FULL : 0)) : levels;
 }
 
 /** The newest memory (`at` null), or the one after step `at`; the newest when that step has none. */
@@ -28,6 +49,29 @@ export function memoryAt(kvs, at) {
 }
 
 const hasDigit = (piece) => /\p{Nd}/u.test(piece);
+
+/** Numbers of the prompt that are gone at `kvs[last]`, with the step (from 0; -1: the prompt itself) behind which each was gone first. */
+export function forgottenSince(kvs, last, pieces) {
+  const since = new Map();
+  kvs.slice(0, last + 1).forEach((kv) => {
+    for (const number of forgottenNumbers(pieces, levelsOf(kv))) if (!since.has(number)) since.set(number, kv.step);
+  });
+  const now = new Set(forgottenNumbers(pieces, levelsOf(kvs[last])));
+  return [...since].filter(([number]) => now.has(number));
+}
+
+/** A grid for a canvas: per group of layers the mean level in each of at most `columns` equal parts of the `seen` positions. */
+export function gridOf(kv, columns) {
+  const groups = groupsOf(kv);
+  const rows = groups ? Array.from({ length: groups }, (_, i) => levelsOf(kv, i)) : [levelsOf(kv)];
+  const width = Math.max(1, Math.min(columns, kv.seen));
+  return rows.map((levels) =>
+    Array.from({ length: width }, (_, column) => {
+      const part = levels.slice(Math.floor((column * kv.seen) / width), Math.max(Math.floor((column * kv.seen) / width) + 1, Math.floor(((column + 1) * kv.seen) / width)));
+      return part.length ? part.reduce((sum, level) => sum + level, 0) / part.length / FULL : 0;
+    }),
+  );
+}
 
 /** Different numbers (runs of digit tokens) none of whose tokens any head holds. @param {string[]} pieces @param {number[]} levels @returns {string[]} */
 export function forgottenNumbers(pieces, levels) {

@@ -38,6 +38,7 @@ export function newState() {
     /** @type {Step[]} */ steps: [],
     /** memory after the prompt (step -1) and after each commit */ kvs: [],
     evictions: 0,
+    /** which run this one continues */ resumed: null,
     answer: null,
     closing: null,
     counts: { commits: 0, aborts: 0, flags: 0 },
@@ -181,7 +182,11 @@ const HANDLERS = {
   kv(state, event) {
     need(typeof event.map === "string" && Number.isFinite(event.seen) && Number.isFinite(event.resident));
     need(event.step === null || isIndex(event.step, MOST_STEPS));
+    need(event.layers === undefined || (Array.isArray(event.layers) && event.layers.every((map) => typeof map === "string")));
     state.kvs.push({ ...event, step: event.step ?? -1, retention: number(event.retention) });
+  },
+  resumed(state, event) {
+    state.resumed = { parent: String(event.parent), steps: number(event.steps), exact: typeof event.exact === "boolean" ? event.exact : null };
   },
   retain(state, event) {
     need(["asked", "length", "target", "before", "after"].every((field) => Number.isFinite(event[field])));

@@ -5,7 +5,7 @@ import { el, glyph, put, setText } from "./dom.mjs";
 
 const EVICTING = ["evicted", "evicted-stepwise", "kv-rescue"];
 const RECO = ["reco-uniform", "reco", "reco+rescue"];
-const REASONS = ["answer", "early_exit", "eos", "max_tokens", "max_steps", "stopped", "deadline", "no_candidate"];
+const REASONS = ["answer", "early_exit", "eos", "max_tokens", "max_steps", "stopped", "deadline", "paused", "no_candidate"];
 const PHASES = ["prefill", "propose", "score", "commit"];
 
 /** @param {{t: import("./i18n.mjs").Translator}} options */
@@ -18,10 +18,11 @@ export function createHeader({ t }) {
   problem.dir = "auto";
   put(root, status, problem, facts);
   let shown = null;
+  let resumed = null;
   return {
     root,
     reset(message) {
-      shown = null;
+      shown = resumed = null;
       facts.replaceChildren();
       setText(problem, "");
       setText(status, message);
@@ -31,6 +32,11 @@ export function createHeader({ t }) {
         shown = state.header;
         setText(problem, String(shown.problem));
         facts.replaceChildren(...factsOf(shown, t));
+      }
+      if (state.resumed && state.resumed !== resumed) {
+        resumed = state.resumed;
+        const kind = resumed.exact === null ? "unknown" : resumed.exact ? "exact" : "approximate";
+        put(facts, put(el("span", "kvr-fact kvr-strong"), el("bdi", "", t(`header.fork.${kind}`, { parent: resumed.parent, step: resumed.steps }))));
       }
       setText(status, statusOf(state, t));
     },

@@ -12,6 +12,7 @@ import { createReplay } from "./replay.mjs";
 import { apply, newState } from "./state.mjs";
 import { createSteps } from "./steps.mjs";
 import { createEndCard, createHeader } from "./summary.mjs";
+import { createWhatIf } from "./whatif.mjs";
 
 const MOST_PROBLEMS = 3;
 
@@ -50,6 +51,7 @@ export function mount(root, { loadPlotly, emit, strings = null }) {
     steps: createSteps({ t, onSelect: toggle, onHover: hover, onJump: jump }),
     charts: createCharts({ t, loadPlotly, onSelect: toggle, onHover: hover }),
     memory: createMemory({ t }),
+    whatif: createWhatIf({ t }),
     live: createLive({ t }),
     replay: createReplay({ t, onSeek: seek, onOpen: (text, name) => replay(text, { name }), onSave }),
   };
@@ -103,7 +105,7 @@ export function mount(root, { loadPlotly, emit, strings = null }) {
     state = newState();
     shown = 0;
     focus.selected = focus.hovered = null;
-    for (const part of [parts.end, parts.lanes, parts.steps, parts.charts, parts.memory, parts.live]) part.reset();
+    for (const part of [parts.end, parts.lanes, parts.steps, parts.charts, parts.memory, parts.whatif, parts.live]) part.reset();
     parts.header.reset(idle);
     parts.charts.update(state);
     parts.memory.update(state, null);
@@ -123,7 +125,7 @@ export function mount(root, { loadPlotly, emit, strings = null }) {
     if (!fresh.length) return;
     for (const event of fresh) apply(state, event);
     if (fresh.some((event) => event.type === "header") && state.header) parts.charts.setThresholds(state.header.config);
-    for (const part of [parts.header, parts.lanes, parts.steps, parts.end, parts.charts, parts.live]) part.update(state);
+    for (const part of [parts.header, parts.lanes, parts.steps, parts.end, parts.charts, parts.whatif, parts.live]) part.update(state);
     parts.memory.update(state, focus.hovered ?? focus.selected);
   }
 
@@ -187,7 +189,7 @@ export function mount(root, { loadPlotly, emit, strings = null }) {
 
 // Made once. On a phone the steps come first and the signals are folded; a wide page ignores the fold (see the style sheet).
 function layout(root, parts, t) {
-  const signals = put(el("div", "kvr-signals kvr-folded"), parts.charts.root, parts.memory.root);
+  const signals = put(el("div", "kvr-signals kvr-folded"), parts.charts.root, parts.whatif.root, parts.memory.root);
   const fold = button("kvr-fold", t("page.fold"), () => open(signals.classList.contains("kvr-folded")));
   const open = (wanted) => {
     signals.classList.toggle("kvr-folded", !wanted);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
 
-import { forgottenNumbers, levelsOf, memoryAt, shade } from "../../assets/js/recall.mjs";
+import { forgottenNumbers, forgottenSince, gridOf, groupsOf, heldBy, levelsOf, memoryAt, shade } from "../../assets/js/recall.mjs";
 import * as rle from "../../assets/js/rle.mjs";
 import { random, synthetic } from "./synthetic.mjs";
 
@@ -60,4 +60,34 @@ test("synthetic maps cover what was seen, and what is gone stays gone", () => {
     before.forEach((level, i) => assert.ok(level > 0 || levels[i] === 0, `token ${i} came back`));
     before = levels;
   }
+});
+
+test("layers have maps of their own, and a missing one is no map", () => {
+  const kv = { map: "f 7 0", layers: ["f 0 0", "f f 0"], seen: 3 };
+  assert.equal(groupsOf(kv), 2);
+  assert.equal(groupsOf({ map: "f" }), 0);
+  assert.deepEqual(levelsOf(kv, 1), [15, 15, 0]);
+  assert.deepEqual(levelsOf(kv), [15, 7, 0]);
+  assert.deepEqual(levelsOf(kv, 5), []);
+});
+
+test("any head, half of them, all of them", () => {
+  const levels = [0, 1, 7, 8, 14, 15];
+  assert.deepEqual(heldBy(levels, "share"), levels);
+  assert.deepEqual(heldBy(levels, "any"), [0, 15, 15, 15, 15, 15]);
+  assert.deepEqual(heldBy(levels, "half"), [0, 0, 0, 15, 15, 15]);
+  assert.deepEqual(heldBy(levels, "all"), [0, 0, 0, 0, 0, 15]);
+});
+
+test("a forgotten number names the step behind which it was gone first", () => {
+  const pieces = [" 12", " and", " 7"];
+  const kvs = [{ step: -1, map: "f3" }, { step: 0, map: "0 f2" }, { step: 1, map: "0 f 0" }];
+  assert.deepEqual(forgottenSince(kvs, 0, pieces), []);
+  assert.deepEqual(forgottenSince(kvs, 1, pieces), [["12", 0]]);
+  assert.deepEqual(forgottenSince(kvs, 2, pieces), [["12", 0], ["7", 1]]);
+});
+
+test("the grid averages positions and never has more columns than there are", () => {
+  assert.deepEqual(gridOf({ map: "f2 02", seen: 4, layers: ["f2 02", "02 f2"] }, 2), [[1, 0], [0, 1]]);
+  assert.deepEqual(gridOf({ map: "f 0", seen: 2 }, 100), [[1, 0]]);
 });

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { readFileSync, readdirSync } from "node:fs";
 import test from "node:test";
 
 import { formats, label } from "../../assets/js/format.mjs";
@@ -36,8 +36,9 @@ test("sentences are filled once and plural forms are chosen", () => {
 test("every sentence the modules ask for exists", () => {
   const english = read("../../assets/i18n/en.json");
   const known = new Set(Object.keys(english).map((key) => key.replace(/\.(one|other)$/, "")));
-  for (const name of ["candidate", "charts", "figures", "lanes", "live", "memory", "replay", "series", "steps", "summary", "tables", "trace_view", "verdicts"]) {
-    const source = readFileSync(new URL(`../../assets/js/${name}.mjs`, import.meta.url), "utf8");
+  const folder = new URL("../../assets/js/", import.meta.url);
+  for (const name of readdirSync(folder)) {
+    const source = readFileSync(new URL(name, folder), "utf8");
     for (const [, key] of source.matchAll(/\bt\("([\w.-]+)"/g)) assert.ok(known.has(key), `${name}: ${key}`);
   }
 });
