@@ -51,6 +51,8 @@ class Header(Event):
     app_version: str
     problem: str
     config: dict[str, Any]
+    model_set: str = ""
+    """Name of the model set, as ``--models`` takes it; empty for somebody's own models."""
     models: dict[str, ModelInfo]
     """Keys ``base`` and/or ``helper``: whatever the method uses, the scorer's model included."""
     same_weights: bool = False

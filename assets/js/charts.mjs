@@ -154,6 +154,28 @@ export function createCharts({ loadPlotly, onHover, onSelect, t }) {
         }
       });
     },
+    /** All charts that have something to show as one PNG; null without the library. @returns {Promise<Blob|null>} */
+    async picture() {
+      const shown = panels.filter((one) => one.listening);
+      if (!view.plotly || !shown.length) return null;
+      const size = { width: 900, height: 260 };
+      const pictures = await Promise.all(shown.map((one) => view.plotly.toImage(one.plot, { format: "png", scale: 2, ...size }).then(loaded)));
+      const canvas = el("canvas");
+      const [head, scale] = [34, 2];
+      Object.assign(canvas, { width: size.width * scale, height: shown.length * (size.height + head) * scale });
+      const pen = canvas.getContext("2d");
+      pen.scale(scale, scale);
+      pen.fillStyle = view.colors.panel;
+      pen.fillRect(0, 0, canvas.width, canvas.height);
+      pen.fillStyle = view.colors.ink;
+      pen.font = "600 16px system-ui, sans-serif";
+      shown.forEach((one, i) => {
+        const top = i * (size.height + head);
+        pen.fillText(`${t(`charts.${one.kind}`)} (${one.unit.textContent})`, 12, top + 24);
+        pen.drawImage(pictures[i], 0, top + head, size.width, size.height);
+      });
+      return new Promise((done) => canvas.toBlob(done, "image/png"));
+    },
     /** Bring one chart into view and give it the focus. @param {"entropy"|"gzip"} kind */
     reveal(kind) {
       const one = panels.find((panel) => panel.kind === kind);
@@ -169,6 +191,15 @@ export function createCharts({ loadPlotly, onHover, onSelect, t }) {
       for (const one of panels) if (one.listening) view.plotly.purge(one.plot);
     },
   };
+}
+
+function loaded(url) {
+  return new Promise((done, failed) => {
+    const image = new Image();
+    image.onload = () => done(image);
+    image.onerror = failed;
+    image.src = url;
+  });
 }
 
 const unitKey = (kind, axis) => (kind === "entropy" || kind === "gzip" ? `charts.${kind}.unit.${axis}` : `charts.${kind}.unit`);

@@ -47,7 +47,7 @@ export function signalsCsv(state) {
   return table(SIGNALS, rows);
 }
 
-/** Hand a text to the browser as a file. */
+/** Hand a text or a blob to the browser as a file. */
 export function save(text, name, type) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([text], { type }));

@@ -38,9 +38,9 @@ export function readWhole(text) {
 
 /**
  * @param {{t: import("./i18n.mjs").Translator, onSeek: (count: number) => void, onOpen: (text: string, name: string) => void,
- *   onSave: (what: "steps"|"signals") => void}} options
+ *   share: HTMLElement, fork: ((step: number) => void)|null}} options `share`: what can be taken away; `fork`: goes on from here with other settings
  */
-export function createReplay({ t, onSeek, onOpen, onSave }) {
+export function createReplay({ t, onSeek, onOpen, share, fork }) {
   const root = el("section", "kvr-replay");
   root.setAttribute("aria-label", t("replay.label"));
   const what = el("p", "kvr-replay-what");
@@ -70,8 +70,9 @@ export function createReplay({ t, onSeek, onOpen, onSave }) {
   wrong.setAttribute("role", "alert");
   wrong.hidden = true;
   const controls = put(el("div", "kvr-replay-row"), play, before, put(el("div", "kvr-rail"), range, ticks), after, speed, place);
-  const saves = ["steps", "signals"].map((kind) => button("kvr-button", t(`replay.save.${kind}`), () => onSave(kind)));
-  put(root, put(el("div", "kvr-replay-row"), what, ...saves, open, file), wrong, controls);
+  const forks = fork ? button("kvr-button", t("replay.fork"), () => stops[at]?.step !== null && fork(stops[at].step)) : null;
+  if (forks) forks.title = t("replay.fork.about");
+  put(root, put(el("div", "kvr-replay-row"), what, forks, open, file), wrong, controls, share);
 
   let events = [];
   let stops = [];
@@ -104,7 +105,7 @@ export function createReplay({ t, onSeek, onOpen, onSave }) {
   hide(true);
 
   function hide(hidden) {
-    for (const node of [controls, ...saves]) node.hidden = hidden;
+    for (const node of [controls, share, forks]) if (node) node.hidden = hidden;
   }
 
   function complain(code) {
@@ -125,8 +126,12 @@ export function createReplay({ t, onSeek, onOpen, onSave }) {
     const step = stop?.step;
     const words = !stop || step === null ? t("replay.at.problem") : t("replay.at.step", { step: step + 1, most: stops.length - 1 });
     setText(place, words);
+    if (forks) forks.disabled = !stop || step === null || step === undefined || !forkable();
     range.setAttribute("aria-valuetext", words);
   }
+
+  // Behind the answer there is nothing to go on with.
+  const forkable = () => !events.slice(0, stops[at].count).some((event) => event.type === "answer");
 
   // The next step in which a base candidate was aborted, or the one before.
   function jump(way) {
@@ -202,6 +207,15 @@ export function createReplay({ t, onSeek, onOpen, onSave }) {
     goTo(step) {
       const index = stops.findIndex((stop) => stop.step === step);
       if (index >= 0) go(index);
+    },
+    /** The step (from 0) that is shown last; null after the problem. */
+    step: () => stops[at]?.step ?? null,
+    steps: () => stops.length - 1,
+    /** Show what was there after `step`, or the run's end. */
+    show(step) {
+      pause();
+      const index = stops.findLastIndex((stop) => stop.step !== null && stop.step <= step);
+      go(step < 0 || index < 0 ? 0 : index);
     },
     destroy: pause,
   };

@@ -1,7 +1,6 @@
 // The viewer of one run: mount it anywhere, feed it the run's NDJSON string, replayed or live.
 
 import { createCharts } from "./charts.mjs";
-import { save, signalsCsv, stepsCsv } from "./csv.mjs";
 import { button, el, put, setText } from "./dom.mjs";
 import { translator } from "./i18n.mjs";
 import { createLanes } from "./lanes.mjs";
@@ -9,6 +8,7 @@ import { createLive } from "./live.mjs";
 import { createMemory } from "./memory.mjs";
 import { TailParser } from "./parse.mjs";
 import { createReplay } from "./replay.mjs";
+import { createShare } from "./share.mjs";
 import { apply, newState } from "./state.mjs";
 import { createSteps } from "./steps.mjs";
 import { createEndCard, createHeader } from "./summary.mjs";
@@ -30,10 +30,11 @@ const MOST_PROBLEMS = 3;
 /**
  * @param {HTMLElement} root an element that this viewer owns from now on
  * @param {{loadPlotly: () => Promise<any>, emit?: (name: string, detail: object) => void, strings?: Record<string, string>|null}} options
- *   emits `select_step` with `{step}` (from 0; null when the choice is taken back)
+ *   emits `select_step` with `{step}` (from 0; null when the choice is taken back) and, with `forks`, `fork` with the steps to go on from;
+ *   `api`: the address of the page whose endpoint runs things
  * @returns {View}
  */
-export function mount(root, { loadPlotly, emit, strings = null }) {
+export function mount(root, { loadPlotly, emit, strings = null, api = null, forks = false }) {
   const t = translator(strings);
   const parser = new TailParser();
   const focus = { selected: null, hovered: null };
@@ -44,6 +45,7 @@ export function mount(root, { loadPlotly, emit, strings = null }) {
   let about = null;
   let idle = t("idle");
 
+  const share = createShare({ t, run: taken, picture: () => parts.charts.picture(), api });
   const parts = {
     header: createHeader({ t }),
     end: createEndCard({ t }),
@@ -53,7 +55,7 @@ export function mount(root, { loadPlotly, emit, strings = null }) {
     memory: createMemory({ t }),
     whatif: createWhatIf({ t }),
     live: createLive({ t }),
-    replay: createReplay({ t, onSeek: seek, onOpen: (text, name) => replay(text, { name }), onSave }),
+    replay: createReplay({ t, onSeek: seek, onOpen: (text, name) => replay(text, { name }), share: share.root, fork: forks ? fork : null }),
   };
   const page = layout(root, parts, t);
   parts.header.reset(idle);
@@ -96,6 +98,7 @@ export function mount(root, { loadPlotly, emit, strings = null }) {
 
   function reset() {
     [all, about] = [[], null];
+    share.reset();
     parts.replay.reset();
     rewind();
   }
@@ -153,10 +156,17 @@ export function mount(root, { loadPlotly, emit, strings = null }) {
   }
 
   // The whole run, wherever the slider stands.
-  function onSave(kind) {
-    const whole = all.reduce(apply, newState());
-    const name = `kvrescue-${String(whole.header?.run ?? "run").replace(/[^\w-]/g, "")}-${kind}.csv`;
-    save(kind === "steps" ? stepsCsv(whole) : signalsCsv(whole), name, "text/csv;charset=utf-8");
+  const whole = () => all.reduce(apply, newState());
+  function taken() {
+    return { state: whole(), text: all.map((event) => `${JSON.stringify(event)}\n`).join(""), recorded: about?.id ?? null, step: parts.replay.step() };
+  }
+
+  // What a run needs to go on behind `step`: the committed steps, and the memory that the new run compares its own with.
+  function fork(step) {
+    const { header, steps, kvs } = whole();
+    const kept = steps.slice(0, step + 1).filter((one) => one.commit).map(({ commit }) => ({ source: commit.source, cand: commit.cand, score: commit.score, text: commit.text, ids: commit.ids ?? [] }));
+    const map = kvs.findLast((kv) => kv.step === step)?.map ?? null;
+    emit?.("fork", { problem: String(header.problem), models: header.model_set ?? "", opening: { run: String(header.run), steps: kept, map } });
   }
 
   function aboutWords() {
@@ -170,6 +180,10 @@ export function mount(root, { loadPlotly, emit, strings = null }) {
       if (read(ndjson ?? "")) parts.replay.update(all, aboutWords());
     },
     replay,
+    /** The finished run as a whole, and what is known about it. */
+    taken: () => (all.length ? taken() : null),
+    steps: () => parts.replay.steps(),
+    showStep: (step) => parts.replay.show(step),
     running: () => all.length > 0 && !["end", "error"].includes(all[all.length - 1].type),
     setThresholds(thresholds) {
       if (!state.header || state.closing) parts.charts.setThresholds(thresholds);

@@ -26,7 +26,7 @@ from kvrescue.engine.totals import Totals
 from kvrescue.events import ModelInfo
 from kvrescue.models.load import Loaded, Pair, environment, vocabularies_agree
 from kvrescue.opening import Opening
-from kvrescue.presets import check_language
+from kvrescue.presets import MODEL_SETS, check_language
 from kvrescue.reco.controller import Controller, Directive
 from kvrescue.reco.reflection import reflection_tokens
 from kvrescue.rewards.base import Reward, Scorer, Step
@@ -191,6 +191,7 @@ class _Run:
             app_version=__version__,
             problem=self.problem,
             config=self.config.model_dump(),
+            model_set=self.pair.name if self.pair.name in MODEL_SETS else "",
             models=self._infos(),
             same_weights=self.pair.same_weights and len(self.parts.sources) > 1,
             scorer=self.scorer.label if self.scorer else "nobody",

@@ -95,6 +95,19 @@ class Page:
             return f"⚠ {as_code(str(error))}", gr.skip()
         return settings.changes(config.model_dump(), self.defaults[models]), assumptions_table(config)
 
+    def from_link(self, request: gr.Request) -> list[Any]:
+        """A link that carries a run's settings fills the form and starts nothing; a link that does not read is told, and changes nothing."""
+        text = request.query_params.get("settings")
+        if not text:
+            return [gr.skip()] * (2 + len(settings.FIELDS))
+        try:
+            models, problem, values = settings.from_link(text)
+        except ConfigError as error:
+            raise plain_error(str(error)) from None
+        chosen = models if models in self.backends else self.start_set
+        self.backends[chosen].start()
+        return [chosen, problem, *(values[name] for name in settings.FIELDS)]
+
     # --- runs ---------------------------------------------------------------------------------------------------------------
 
     def start(self, request: gr.Request, models: str, problem: str, *inputs: Any) -> tuple[Any, Any, Any, str]:
@@ -303,6 +316,7 @@ def build_page(*backends: Backend) -> gr.Blocks:
             js=THRESHOLDS_JS,
             api_visibility="private",
         )
+        demo.load(page.from_link, None, [models_choice, problem, *inputs], **_QUIET)
         gr.on([demo.load, timer.tick], page.poll, models_choice, [models, timer], queue=False, **_QUIET)
 
         # Queued, because only then an error becomes a toast, but never behind a run.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
 
-from kvrescue.config import RunConfig, make_config
+from kvrescue.config import MAX_PROBLEM_CHARS, ConfigError, RunConfig, check_problem, make_config
 from kvrescue.engine.methods import PARTS
 
 
@@ -91,6 +93,7 @@ RECO = [
     Control("reflection_words", "Reflection words", "with commas"),
     Control("closing_prompt", "Closing prompt", "up to the answer's opening brace"),
 ]
+MOST_LINK_CHARS = 6 * MAX_PROBLEM_CHARS + 20_000
 SUITED = ("policy", "window", "protect_prompt")
 """Fields that a model set may want otherwise for ReCo."""
 FREE_TEXT = ("system_prompt", "reflection_words", "closing_prompt")
@@ -120,6 +123,21 @@ def to_config(values: dict[str, Any]) -> RunConfig:
     # Sliders send 64.0 for 64.
     cleaned = {name: int(value) if name in whole and isinstance(value, float) and value.is_integer() else value for name, value in values.items()}
     return make_config(**cleaned)
+
+
+def from_link(text: str) -> tuple[str | None, str, dict[str, Any]]:
+    """Model set, problem and settings that a link carries (base64url of JSON); ConfigError when it is damaged or asks for what is not allowed."""
+    damaged = ConfigError("settings", "The link's settings are damaged; copy the link again.")
+    if len(text) > MOST_LINK_CHARS:
+        raise damaged
+    try:
+        given = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        models, problem, values = given.get("models"), given["problem"], dict(given["settings"])
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise damaged from None
+    if not (models is None or isinstance(models, str)):
+        raise damaged
+    return models, check_problem(problem), make_config(**values).model_dump()
 
 
 def changes(values: dict[str, Any], defaults: dict[str, Any]) -> str:

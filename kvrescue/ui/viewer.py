@@ -20,7 +20,8 @@ PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 VIEW_JS = """
 const node = document.createElement("div");
 element.querySelector("[data-kvr-root]").append(node);
-const base = new URL((window.gradio_config?.root || window.location.origin) + "/kvrescue/");
+const api = (window.gradio_config?.root || window.location.origin) + "/";
+const base = new URL("kvrescue/", api);
 const loadPlotly = () => window.Plotly ? Promise.resolve(window.Plotly) : new Promise((done, failed) => {
   const script = document.createElement("script");
   script.src = new URL("plotly.min.js", base);
@@ -33,7 +34,7 @@ const asked = new URLSearchParams(window.location.search);
 const korean = (asked.get("lang") ?? navigator.language).startsWith("ko");
 const strings = korean ? fetch(new URL("assets/i18n/ko.json", base)).then((answer) => answer.ok ? answer.json() : null).catch(() => null) : null;
 Promise.all([import(new URL("assets/js/trace_view.mjs", base)), strings]).then(([{ mount }, words]) => {
-  const view = mount(node, { loadPlotly, strings: words });
+  const view = mount(node, { loadPlotly, strings: words, api });
   window.kvrescue = view;
   if (window.kvrescueThresholds) view.setThresholds(window.kvrescueThresholds);
   // Before anything runs, a recorded run is there to be moved through: the example's, or the one that the address names.
@@ -44,7 +45,7 @@ Promise.all([import(new URL("assets/js/trace_view.mjs", base)), strings]).then((
     if (answer?.ok && !view.running()) view.replay(await answer.text(), entry, step);
   };
   if (props.value) view.update(props.value);
-  else if (asked.get("trace") !== "none") recordings.then((list) => {
+  else if (asked.get("trace") !== "none" && !asked.has("settings")) recordings.then((list) => {
     const entry = list.find((one) => one.id === asked.get("trace")) ?? list[0];
     const step = /^[0-9]{1,4}$/.test(asked.get("step") ?? "") ? Number(asked.get("step")) - 1 : null;
     if (entry) window.kvrescueRecorded(entry.id, step);

@@ -331,7 +331,7 @@ def test_an_example_brings_its_recording_and_a_run_replaces_it(served, visit):
     expect(page.locator(".kvr-replay-what")).to_contain_text("run of the moment", timeout=20_000)
     finished(page)
     expect(page.locator(".kvr-card")).to_have_count(3)
-    page.locator(".kvr-range").fill("1")
+    page.locator(".kvr-replay .kvr-range").fill("1")
     expect(page.locator(".kvr-card")).to_have_count(1)
 
 
@@ -394,10 +394,75 @@ def test_a_run_is_saved_as_tables(served, visit):
     page = visit(served[1], recorded=True)
     page.wait_for_selector(".kvr-end")
     rows = page.locator(".kvr-card").count()
-    page.locator(".kvr-range").fill("2")
+    page.locator(".kvr-replay .kvr-range").fill("2")
+    page.locator(".kvr-share summary").click()
     for button, least in (("Steps (CSV)", rows), ("Signals (CSV)", 100)):
         with page.expect_download() as download:
             page.get_by_role("button", name=button).click()
         lines = Path(download.value.path()).read_text(encoding="utf-8").strip().split("\n")
         assert download.value.suggested_filename.endswith(".csv") and lines[0].startswith("schema,run,step")
         assert len(lines) - 1 == rows if least == rows else len(lines) > least
+
+
+def test_a_run_can_be_taken_away(served, visit, tmp_path):
+    page = visit(served[1], recorded=True)
+    page.wait_for_selector(".kvr-end")
+    expect(page.locator(".kvr-plot .main-svg").first).to_be_visible()
+    page.locator(".kvr-share summary").click()
+    taken = {}
+    for button in ("Trace (NDJSON)", "Settings (JSON)", "Charts (PNG)", "Summary (Markdown)"):
+        with page.expect_download() as download:
+            page.get_by_role("button", name=button).click()
+        taken[button] = tmp_path / download.value.suggested_filename
+        download.value.save_as(taken[button])
+    again, kept = read_trace(taken["Trace (NDJSON)"]), read_trace(ROOT / "examples" / "traces" / "lab-rescue.ndjson")
+    assert again == kept
+    assert json.loads(taken["Settings (JSON)"].read_text(encoding="utf-8")) == kept[0].config
+    assert taken["Charts (PNG)"].read_bytes().startswith(b"\x89PNG") and taken["Charts (PNG)"].stat().st_size > 20_000
+    assert "| 1 | " in taken["Summary (Markdown)"].read_text(encoding="utf-8")
+    page.get_by_role("button", name="Copy Python call").click()
+    code = page.locator(".kvr-copy").input_value()
+    compile(code, "call", "exec")
+    assert 'models="lab"' in code and served[1].rstrip("/") in code
+
+
+def test_a_link_fills_the_form_and_starts_nothing(served, visit):
+    page = visit(served[1])
+    page.fill("#kvr-budget input[type=number]", "96")
+    page.keyboard.press("Tab")
+    ask(page, HOSTILE)
+    finished(page)
+    page.locator(".kvr-share summary").click()
+    page.get_by_role("button", name="Copy link").click()
+    link = page.locator(".kvr-copy").input_value()
+    assert "?settings=" in link
+    page.goto(link)
+    expect(page.locator("#kvr-problem textarea")).to_have_value(HOSTILE)
+    expect(page.locator("#kvr-budget input[type=number]")).to_have_value("96")
+    expect(page.locator(".kvr-card")).to_have_count(0)
+    assert page.evaluate("window.hacked") is None
+
+
+def test_memory_by_layers_and_as_a_grid(served, visit):
+    page = visit(served[1], recorded=True)
+    page.wait_for_selector(".kvr-end")
+    memory = page.locator(".kvr-memory")
+    expect(memory.locator(".kvr-lost-list")).to_contain_text("since")
+    memory.get_by_label("layers").select_option("2")
+    memory.get_by_label("shade").select_option("all")
+    assert memory.locator(".kvr-shade-2").count() <= 1  # the legend's
+    memory.get_by_label("view").select_option("grid")
+    expect(memory.get_by_role("img")).to_have_accessible_name(re.compile("3 groups of layers"))
+    assert memory.locator("canvas").bounding_box()["height"] > 60
+    expect(memory.locator(".kvr-memory-text")).to_be_hidden()
+
+
+def test_other_limits_are_judged_on_what_was_recorded(served, visit):
+    page = visit(served[1], recorded=True)
+    page.wait_for_selector(".kvr-end")
+    panel = page.locator(".kvr-whatif")
+    panel.locator("summary").click()
+    expect(panel).to_contain_text("No candidate would have been aborted earlier.")
+    panel.get_by_label("entropy limit").fill("0.05")
+    expect(panel).to_contain_text("would have been aborted earlier, saving")
+    expect(panel).to_contain_text("the run could have gone another way")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -291,3 +293,31 @@ def test_a_reco_method_brings_what_its_models_want_and_another_takes_it_back():
     assert page.suit("lab", "reco") == ["snapkv-decode", 32, True]
     assert page.suit("lab", "kv-rescue") == [page.defaults["lab"][name] for name in form.SUITED] == ["rkv", 32, False]
     assert all(isinstance(one, dict) for one in page.suit("smollm2", "reco")), "left as they are"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "!!",
+        "e30",
+        base64.urlsafe_b64encode(b'{"problem": "a", "settings": [1]}').decode(),
+        base64.urlsafe_b64encode(b'{"problem": 3, "settings": {}}').decode(),
+        "A" * 99_999,
+    ],
+)
+def test_a_damaged_link_is_refused_in_a_sentence(text):
+    with pytest.raises(ConfigError):
+        form.from_link(text)
+
+
+def test_a_link_is_read_back_and_its_settings_are_checked():
+    def link(**values):
+        return (
+            base64.urlsafe_b64encode(json.dumps({"models": "lab", "problem": "Wie viele? \u00df", "settings": values}).encode()).decode().rstrip("=")
+        )
+
+    models, problem, values = form.from_link(link(budget=96))
+    assert (models, problem, values["budget"]) == ("lab", "Wie viele? \u00df", 96)
+    with pytest.raises(ConfigError, match="budget is 2"):
+        form.from_link(link(budget=2))

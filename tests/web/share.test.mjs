@@ -1,0 +1,40 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { translator } from "../../assets/js/i18n.mjs";
+import { fenced, summaryOf } from "../../assets/js/markdown.mjs";
+import { curlCall, python, pythonCall, settingsQuery } from "../../assets/js/share.mjs";
+import { apply, newState } from "../../assets/js/state.mjs";
+import { HOSTILE, synthetic } from "./synthetic.mjs";
+
+const header = { problem: "How 'many' \"eggs\"?\n한국어", model_set: "lab", config: { method: "full", policy: "rkv", budget: 64, n: 2, seed: 1, early_exit: true, tau_ent: 2.5, delimiter: "\n\n" } };
+
+test("values are written as Python writes them", () => {
+  assert.equal(python({ a: [true, false, null], b: "x\n\u2028" }), '{"a": [True, False, None], "b": "x\\n\\u2028"}');
+});
+
+test("the call names every argument of the endpoint", () => {
+  const code = pythonCall(header, "http://here/");
+  for (const part of ['Client("http://here/")', 'method="full"', "budget=64", '"early_exit": True', 'models="lab"', 'api_name="/solve"']) assert.ok(code.includes(part), part);
+});
+
+test("no quote of a problem ends the shell's", () => {
+  const code = curlCall(header, "http://here/");
+  assert.ok(code.includes("'http://here/gradio_api/call/solve'"));
+  assert.ok(code.includes("How '\\''many'\\''"));
+});
+
+test("a link carries problem, models and settings", () => {
+  const text = settingsQuery(header).replace("settings=", "").replaceAll("-", "+").replaceAll("_", "/");
+  const read = JSON.parse(new TextDecoder().decode(Uint8Array.from(atob(text), (one) => one.charCodeAt(0))));
+  assert.deepEqual(read, { models: "lab", problem: header.problem, settings: header.config });
+});
+
+test("a summary keeps hostile text in fences that it cannot close", () => {
+  const state = synthetic({ steps: 3, text: `${HOSTILE}\n\`\`\`\`\n# not a heading` }).reduce(apply, newState());
+  const text = summaryOf(state, translator());
+  assert.match(text, /^\| 1 \| [BH]\d/m);
+  assert.ok(fenced("a ```` b").startsWith("`````text\n"));
+  const outside = text.replace(/^(`{3,})text\n[\s\S]*?\n\1\n/gm, "");
+  assert.ok(!outside.includes("<script") && !outside.includes("# not a heading"), outside);
+});
