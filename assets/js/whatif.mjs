@@ -57,7 +57,7 @@ export function createWhatIf({ t }) {
   function slider(name, min, max, step) {
     const input = el("input", "kvr-range");
     Object.assign(input, { type: "range", min, max, step });
-    const value = el("output", "kvr-place");
+    const value = el("output", "kvr-value");
     input.addEventListener("input", () => {
       limits[name] = Number(input.value);
       setText(value, t.fixed(limits[name]));
