@@ -38,9 +38,9 @@ export function readWhole(text) {
 
 /**
  * @param {{t: import("./i18n.mjs").Translator, onSeek: (count: number) => void, onOpen: (text: string, name: string) => void,
- *   share: HTMLElement, fork: ((step: number) => void)|null}} options `share`: what can be taken away; `fork`: goes on from here with other settings
+ *   share: HTMLElement}} options `share`: what can be taken away
  */
-export function createReplay({ t, onSeek, onOpen, share, fork }) {
+export function createReplay({ t, onSeek, onOpen, share }) {
   const root = el("section", "kvr-replay");
   root.setAttribute("aria-label", t("replay.label"));
   const what = el("p", "kvr-replay-what");
@@ -70,9 +70,7 @@ export function createReplay({ t, onSeek, onOpen, share, fork }) {
   wrong.setAttribute("role", "alert");
   wrong.hidden = true;
   const controls = put(el("div", "kvr-replay-row"), play, before, put(el("div", "kvr-rail"), range, ticks), after, speed, place);
-  const forks = fork ? button("kvr-button", t("replay.fork"), () => stops[at]?.step !== null && fork(stops[at].step)) : null;
-  if (forks) forks.title = t("replay.fork.about");
-  put(root, put(el("div", "kvr-replay-row"), what, forks, open, file), wrong, controls, share);
+  put(root, put(el("div", "kvr-replay-row"), what, open, file), wrong, controls, share);
 
   let events = [];
   let stops = [];
@@ -105,7 +103,7 @@ export function createReplay({ t, onSeek, onOpen, share, fork }) {
   hide(true);
 
   function hide(hidden) {
-    for (const node of [controls, share, forks]) if (node) node.hidden = hidden;
+    for (const node of [controls, share]) node.hidden = hidden;
   }
 
   function complain(code) {
@@ -126,12 +124,8 @@ export function createReplay({ t, onSeek, onOpen, share, fork }) {
     const step = stop?.step;
     const words = !stop || step === null ? t("replay.at.problem") : t("replay.at.step", { step: step + 1, most: stops.length - 1 });
     setText(place, words);
-    if (forks) forks.disabled = !stop || step === null || step === undefined || !forkable();
     range.setAttribute("aria-valuetext", words);
   }
-
-  // Behind the answer there is nothing to go on with.
-  const forkable = () => !events.slice(0, stops[at].count).some((event) => event.type === "answer");
 
   // The next step in which a base candidate was aborted, or the one before.
   function jump(way) {
@@ -210,13 +204,6 @@ export function createReplay({ t, onSeek, onOpen, share, fork }) {
     },
     /** The step (from 0) that is shown last; null after the problem. */
     step: () => stops[at]?.step ?? null,
-    steps: () => stops.length - 1,
-    /** Show what was there after `step`, or the run's end. */
-    show(step) {
-      pause();
-      const index = stops.findLastIndex((stop) => stop.step !== null && stop.step <= step);
-      go(step < 0 || index < 0 ? 0 : index);
-    },
     destroy: pause,
   };
 }

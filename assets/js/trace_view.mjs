@@ -30,11 +30,11 @@ const MOST_PROBLEMS = 3;
 /**
  * @param {HTMLElement} root an element that this viewer owns from now on
  * @param {{loadPlotly: () => Promise<any>, emit?: (name: string, detail: object) => void, strings?: Record<string, string>|null}} options
- *   emits `select_step` with `{step}` (from 0; null when the choice is taken back) and, with `forks`, `fork` with the steps to go on from;
+ *   emits `select_step` with `{step}` (from 0; null when the choice is taken back);
  *   `api`: the address of the page whose endpoint runs things
  * @returns {View}
  */
-export function mount(root, { loadPlotly, emit, strings = null, api = null, forks = false }) {
+export function mount(root, { loadPlotly, emit, strings = null, api = null }) {
   const t = translator(strings);
   const parser = new TailParser();
   const focus = { selected: null, hovered: null };
@@ -55,7 +55,7 @@ export function mount(root, { loadPlotly, emit, strings = null, api = null, fork
     memory: createMemory({ t }),
     whatif: createWhatIf({ t }),
     live: createLive({ t }),
-    replay: createReplay({ t, onSeek: seek, onOpen: (text, name) => replay(text, { name }), share: share.root, fork: forks ? fork : null }),
+    replay: createReplay({ t, onSeek: seek, onOpen: (text, name) => replay(text, { name }), share: share.root }),
   };
   const page = layout(root, parts, t);
   parts.header.reset(idle);
@@ -161,14 +161,6 @@ export function mount(root, { loadPlotly, emit, strings = null, api = null, fork
     return { state: whole(), text: all.map((event) => `${JSON.stringify(event)}\n`).join(""), recorded: about?.id ?? null, step: parts.replay.step() };
   }
 
-  // What a run needs to go on behind `step`: the committed steps, and the memory that the new run compares its own with.
-  function fork(step) {
-    const { header, steps, kvs } = whole();
-    const kept = steps.slice(0, step + 1).filter((one) => one.commit).map(({ commit }) => ({ source: commit.source, cand: commit.cand, score: commit.score, text: commit.text, ids: commit.ids ?? [] }));
-    const map = kvs.findLast((kv) => kv.step === step)?.map ?? null;
-    emit?.("fork", { problem: String(header.problem), models: header.model_set ?? "", opening: { run: String(header.run), steps: kept, map } });
-  }
-
   function aboutWords() {
     if (about?.command) return t("replay.recorded", { title: about.title, command: about.command });
     if (about?.name) return t("replay.opened", { name: about.name });
@@ -180,10 +172,6 @@ export function mount(root, { loadPlotly, emit, strings = null, api = null, fork
       if (read(ndjson ?? "")) parts.replay.update(all, aboutWords());
     },
     replay,
-    /** The finished run as a whole, and what is known about it. */
-    taken: () => (all.length ? taken() : null),
-    steps: () => parts.replay.steps(),
-    showStep: (step) => parts.replay.show(step),
     running: () => all.length > 0 && !["end", "error"].includes(all[all.length - 1].type),
     setThresholds(thresholds) {
       if (!state.header || state.closing) parts.charts.setThresholds(thresholds);

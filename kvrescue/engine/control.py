@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from kvrescue import events
@@ -14,26 +14,23 @@ if TYPE_CHECKING:
     from kvrescue.engine.run import _Run
 
 
-def after_step(run: _Run, control: Controller, step: int, reward: float | None) -> Generator[Any, None, bool]:
-    """ReCo after a step: perhaps ask for the answer, then decide about memory and the next step's penalty. True ends the run."""
+def after_step(run: _Run, control: Controller, step: int, reward: float | None, asks: bool = True) -> Generator[Any, None, bool]:
+    """ReCo after a step: perhaps ask for the answer, then decide about memory and the next step's penalty. True ends the run.
+
+    ``asks`` is False for steps of an earlier run: their answers were not accepted then.
+    """
     cache = run.memory.cache
     run.directive = control.after_step(reward, cache.seen, cache.resident, cache.seen - run.grown_from)
-    if run.directive.probe and (yield from ask(run, step)):
+    if asks and run.directive.probe and (yield from ask(run, step)):
         return True
-    yield from keep(run, step)
+    decision = run.directive.retention
+    if decision is not None:
+        before, run.grown_from = cache.resident, cache.seen
+        run.memory.retain(decision.target)
+        yield run.event(events.Retain, step=step, before=before, after=cache.resident, **vars(decision))
+        yield from run.evictions(run.memory, step, "control")
+        yield run.kv(step)
     return False
-
-
-def keep(run: _Run, step: int) -> Iterator[events.Event]:
-    """Carry out the directive's decision about memory, if there is one."""
-    decision, cache = run.directive.retention, run.memory.cache
-    if decision is None:
-        return
-    before, run.grown_from = cache.resident, cache.seen
-    run.memory.retain(decision.target)
-    yield run.event(events.Retain, step=step, before=before, after=cache.resident, **vars(decision))
-    yield from run.evictions(run.memory, step, "control")
-    yield run.kv(step)
 
 
 def set_penalty(run: _Run) -> float:

@@ -56,17 +56,9 @@ def replay(run: _Run, opening: Opening, candidates: list[Candidate]) -> Generato
         yield run.event(events.StepBegin, step=index)
         yield from run.commit(index, candidate, step.score)
         if run.control:
-            yield from _remember(run, index, step.score)
+            yield from control.after_step(run, run.control, index, step.score, asks=False)
     exact = None if opening.map is None else run.last_map == opening.map
     yield run.event(
         events.Resumed, parent=opening.run, steps=len(candidates), tokens=run.totals.replayed, exact=exact, seconds=time.perf_counter() - began
     )
     return len(candidates)
-
-
-def _remember(run: _Run, step: int, score: float | None) -> Generator[Any, None, None]:
-    """ReCo's decisions about memory are taken again; nothing is asked, as the answer was not accepted then."""
-    assert run.control is not None
-    cache = run.memory.cache
-    run.directive = run.control.after_step(score, cache.seen, cache.resident, cache.seen - run.grown_from)
-    yield from control.keep(run, step)
