@@ -11,7 +11,7 @@ from kvrescue import events
 from kvrescue.config import METHODS, RECO_METHODS, SINGLE_CHAIN_METHODS, ConfigError, make_config
 from kvrescue.engine import run as loop
 from kvrescue.engine.methods import PARTS
-from kvrescue.engine.proposer import Candidate
+from kvrescue.engine.proposer import Candidate, prompt_ids
 from kvrescue.models.load import Pair
 from kvrescue.rewards.base import Reward
 from kvrescue.stop import Stop
@@ -322,7 +322,7 @@ def test_a_chat_template_without_a_system_turn_gets_it_in_the_users():
     loaded.tokenizer.chat_template = (
         "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system role') }}{% endif %}[{{ m.content }}]{% endfor %}"
     )
-    text = loaded.tokenizer.decode(loop.prompt_ids(loaded, "How many?", "Be brief."))
+    text = loaded.tokenizer.decode(prompt_ids(loaded, "How many?", "Be brief."))
     assert text == "[Be brief.\n\nHow many?]"
 
 
