@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kvrescue.config import ConfigError, RunConfig
 from kvrescue.events import AnyEvent
+from kvrescue.opening import Opening
 from kvrescue.presets import Choice, check_language
 from kvrescue.stop import Stop
 from kvrescue.ui.backend import BackendStatus
@@ -46,12 +47,12 @@ class ModelBackend:
     def check(self, problem: str) -> None:
         check_language(self.model_set, problem)
 
-    def run(self, problem: str, config: RunConfig, stop: Stop) -> Iterator[AnyEvent]:
+    def run(self, problem: str, config: RunConfig, stop: Stop, opening: Opening | None = None) -> Iterator[AnyEvent]:
         if self._pair is None:
             raise ConfigError("models", self._status.error or f"The models are not ready yet ({self._status.text}); try again in a moment.")
         from kvrescue.engine.run import run
 
-        return run(problem, config, self._pair, stop)
+        return run(problem, config, self._pair, stop, opening=opening)
 
     def _load(self) -> None:
         try:

@@ -1,4 +1,4 @@
-"""python -m kvrescue run | bench | calibrate | doctor | lab | train-estimator"""
+"""python -m kvrescue run | bench | calibrate | doctor | lab | train-estimator | export-static"""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ from rich.text import Text
 
 from kvrescue import __version__, presets
 from kvrescue.bench import commands as bench_commands
+from kvrescue.bench.grading import MOST_REFERENCE_CHARS, Kind, graded
 from kvrescue.config import METHODS, POLICIES, SCORERS, ConfigError, RunConfig, allowed, check_problem, make_config
 from kvrescue.events import AnyEvent, End, Error, to_line
 from kvrescue.lab import commands as lab_commands
 from kvrescue.lab.story import held_out
+from kvrescue.opening import Opening, opening_of
 from kvrescue.stop import Stop
-from kvrescue.trace import recorded
+from kvrescue.trace import TraceError, read_trace, recorded
 
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
 _ESTIMATOR_SEED = 9_000
@@ -69,6 +71,10 @@ def _parser() -> argparse.ArgumentParser:
         run.add_argument(f"--{name}", metavar="K", help=f"{RunConfig.model_fields[field].description}: {allowed(field)}")
     run.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="any other setting, such as tau_ent=2.0 (see --settings)")
     run.add_argument("--settings", action=_ListSettings, help="list every setting with its meaning and range, and exit")
+    run.add_argument("--compare", metavar="METHODS", help="the same problem by several methods, one after another, such as full,evicted,kv-rescue")
+    run.add_argument("--answer", metavar="TEXT", help="the right answer: the end says whether it was found (an example brings its own)")
+    run.add_argument("--continue", dest="continued", metavar="FILE", help="go on from the steps of a trace, with this run's settings")
+    run.add_argument("--after", metavar="STEP", help="with --continue: keep the trace's first STEP steps (default: all)")
     run.add_argument("--trace", metavar="FILE", help="write every event to FILE as it happens")
     run.add_argument("--json", action="store_true", help="events on standard output and nothing else, one JSON object a line")
     run.set_defaults(command=_run)
@@ -88,6 +94,9 @@ def _parser() -> argparse.ArgumentParser:
     estimator.add_argument("--problems", metavar="N", default="200", help="at most so many problems (default 200)")
     estimator.add_argument("--out", metavar="DIR", required=True, help="where the estimator goes; give it to --estimator")
     estimator.set_defaults(command=_train_estimator)
+    site = commands.add_parser("export-static", help="write the viewer and the recorded runs as a static site")
+    site.add_argument("out", metavar="DIR", help="a new or empty folder")
+    site.set_defaults(command=_export_static)
     return parser
 
 
@@ -164,21 +173,47 @@ def _run(args: argparse.Namespace) -> int:
     told = example["problem"] if example else sys.stdin.read() if args.problem == "-" else args.problem
     problem = check_problem(told)
     config = _config(args, example["settings"] if example else {})
+    configs = _lanes(args.compare, config, choice.known_set) if args.compare else [config]
+    reference = (args.answer or (example["answer"] if example else ""))[:MOST_REFERENCE_CHARS]
+    opening = _opening(args)
     with _trace_file(args.trace) as file:
         from kvrescue.engine.run import run
         from kvrescue.models.load import load
 
         pair = load(choice, progress=lambda text: print(f"kvrescue: {text}", file=sys.stderr))
         stop = Stop()
-        events = run(problem, config, pair, stop)
+        kind: Kind = "lab" if choice.known_set == "lab" else "math"
+        streams = [graded(run(problem, one, pair, stop, opening=opening), reference, kind) for one in configs]
         if file:
             with contextlib.suppress(OSError):  # a pipe or device has nothing to clear
                 file.truncate(0)
         with _interrupts(stop) as interrupted:
-            closing = _show(recorded(events, file) if file else events, args.json)
+            closings = [_show(recorded(events, file) if file else events, args.json) for events in streams]
     if interrupted:
         return INTERRUPTED
-    return FAILED if isinstance(closing, Error) else 0
+    return FAILED if any(isinstance(closing, Error) for closing in closings) else 0
+
+
+def _lanes(methods: str, config: RunConfig, models: str | None) -> list[RunConfig]:
+    names = [name.strip() for name in methods.split(",")]
+    unknown = [name for name in names if name not in METHODS]
+    if unknown:
+        raise ConfigError("compare", f"compare names {unknown[0]!r}; allowed: {', '.join(METHODS)}.")
+    return [presets.with_method(config, name, models) for name in names]
+
+
+def _opening(args: argparse.Namespace) -> Opening | None:
+    from kvrescue.lab.commands import number
+
+    if args.continued is None:
+        if args.after is not None:
+            raise ConfigError("after", "after needs --continue FILE: the trace whose steps are kept.")
+        return None
+    try:
+        events = read_trace(args.continued)
+    except (OSError, TraceError) as error:
+        raise ConfigError("continue", f"The trace {args.continued!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    return opening_of(events, None if args.after is None else number("after", args.after, 1, 100_000))
 
 
 @contextlib.contextmanager
@@ -268,7 +303,8 @@ class Printer:
             self.console.print(Text(f"failed: {event.message}", style="bold red"))
         else:
             answer = "no boxed answer" if event.answer is None else f"answer: {_printable(event.answer)}"
-            self.console.print(Text(f"{answer} (ended: {event.reason})", style="bold"))
+            verdict = "" if event.correct is None else ", right" if event.correct else ", wrong"
+            self.console.print(Text(f"{answer}{verdict} (ended: {event.reason})", style="bold"))
         for source, count in event.totals.items():
             line = f"{source}: {count.steps} steps, {count.committed} tokens committed, {count.discarded} discarded, {count.aborted} aborted"
             self.console.print(Text(line, style="dim"))
@@ -299,6 +335,14 @@ def _train_estimator(args: argparse.Namespace) -> int:
     problems = distil.read_problems(args.data)[:most] if args.data else [held_out(_ESTIMATOR_SEED, index).text for index in range(most)]
     pair = load(replace(choice_of(args), estimator=None), progress=say)
     print(json.dumps(distil.train(pair, args.teacher, problems, Path(args.out), say)))
+    return 0
+
+
+def _export_static(args: argparse.Namespace) -> int:
+    from kvrescue import static_site
+
+    size = static_site.export(Path(args.out))
+    print(f"{static_site.recordings()} recordings and their viewer, {size / 2**20:.1f} MiB. Serve it: python3 -m http.server --directory {args.out}")
     return 0
 
 

@@ -50,6 +50,8 @@ class Header(Event):
     schema_version: int = SCHEMA_VERSION
     app_version: str
     problem: str
+    reference: str = ""
+    """The right answer, where whoever asked knows it."""
     config: dict[str, Any]
     model_set: str = ""
     """Name of the model set, as ``--models`` takes it; empty for somebody's own models."""
@@ -294,6 +296,8 @@ class SourceCount(BaseModel):
 
 class _Closing(Event):
     answer: str | None = None
+    correct: bool | None = None
+    """The answer against the header's reference; None without one, or when the run died."""
     steps: int = 0
     totals: dict[str, SourceCount] = {}
     aborted_candidates: int = 0

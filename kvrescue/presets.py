@@ -236,6 +236,15 @@ def default_settings(model_set: str | None, method: str | None = None) -> dict[s
     return {**chosen.settings, **(chosen.reco if method in RECO_METHODS else {})}
 
 
+def with_method(config: RunConfig, method: str, model_set: str | None) -> RunConfig:
+    """The same settings under another method; fields that a model set wants otherwise for ReCo come and go with ReCo."""
+    values = {**config.model_dump(), "method": method}
+    if (method in RECO_METHODS) != (config.method in RECO_METHODS):
+        usual = make_config(**default_settings(model_set, method))
+        values.update({name: getattr(usual, name) for name in (MODEL_SETS[model_set] if model_set else OWN_MODELS).reco})
+    return make_config(**values)
+
+
 def default_config(model_set: str | None) -> RunConfig:
     """What the page starts with: a model set's settings, with thresholds measured here by ``calibrate`` when there are some."""
     return make_config(**{**default_settings(model_set), **measured_thresholds(model_set)})

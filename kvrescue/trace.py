@@ -27,15 +27,37 @@ def recorded(events: Iterable[AnyEvent], file: TextIO) -> Iterator[AnyEvent]:
 
 
 def read_trace(path: str | Path) -> list[AnyEvent]:
-    """All events of a trace file; TraceError when it is too large, malformed or incomplete."""
+    """All events of a trace file; TraceError when it is too large, malformed or incomplete, or holds several runs."""
+    return parse_trace(_read(path))
+
+
+def read_runs(path: str | Path) -> list[list[AnyEvent]]:
+    """The runs of a file that holds one or more traces, one after another (a comparison)."""
+    runs: list[list[AnyEvent]] = []
+    for event in _parsed(_read(path)):
+        if isinstance(event, Header) or not runs:
+            runs.append([])
+        runs[-1].append(event)
+    for run in runs or [[]]:
+        check(run)
+    return runs
+
+
+def _read(path: str | Path) -> bytes:
     path = Path(path)
     size = path.stat().st_size
     if size > MOST_BYTES:
         raise TraceError(f"The trace has {size:,} bytes; at most {MOST_BYTES:,} are read.")
-    return parse_trace(path.read_bytes())
+    return path.read_bytes()
 
 
 def parse_trace(data: bytes) -> list[AnyEvent]:
+    events = _parsed(data)
+    check(events)
+    return events
+
+
+def _parsed(data: bytes) -> list[AnyEvent]:
     _check_version(data)
     events = []
     for number, line in enumerate(data.splitlines(), start=1):
@@ -47,7 +69,6 @@ def parse_trace(data: bytes) -> list[AnyEvent]:
             first = error.errors(include_url=False, include_input=False)[0]
             place = ".".join(str(part) for part in first["loc"]) or "event"
             raise TraceError(f"Line {number} of the trace is no valid event ({place}: {first['msg']}).") from None
-    check(events)
     return events
 
 

@@ -27,6 +27,11 @@ TRACES = FILE.parent / "traces"
 SEED = 4_000
 MOST = 40
 
+COMPARED: dict[str, str] = {
+    **dict.fromkeys(("lab-rescue", "lab-forgets", "lab-derails", "lab-easy"), "full,evicted,kv-rescue,reco"),
+    "lab-reco": "full,reco-uniform,reco,reco+rescue",
+}
+"""Examples whose comparison by several methods is recorded too."""
 RECO: dict[str, Any] = {**presets.MODEL_SETS["lab"].reco, "greedy_first": False}
 
 Runs = dict[str, Record]
@@ -126,23 +131,29 @@ def main() -> None:
 
 
 def record() -> None:
-    """One trace for each of the lab's examples, by the command that is written beside it."""
+    """The traces of the lab's examples, each by the command that is written beside it."""
     TRACES.mkdir(exist_ok=True)
     for old in TRACES.glob("*"):
         old.unlink()
-    index = []
+    index: list[dict[str, Any]] = []
     for example in presets.load_examples():
         if example["models"] != "lab":
             continue
-        file = f"{example['id']}.ndjson"
-        arguments = ["run", f"example:{example['id']}", "--trace"]
-        with contextlib.redirect_stdout(io.StringIO()):
-            if cli.main([*arguments, str(TRACES / file)]):
-                raise SystemExit(f"{example['id']} could not be run")
-        command = " ".join(["python -m kvrescue", *arguments, file])
-        index.append({"id": example["id"], "file": file, "title": example["title"], "command": command})
-        print(f"recorded {file}: {(TRACES / file).stat().st_size:,} bytes")
+        name = example["id"]
+        entry = {"id": name, "title": example["title"], **_recorded(name, f"{name}.ndjson")}
+        if name in COMPARED:
+            entry["compare"] = _recorded(name, f"{name}-compared.ndjson", "--compare", COMPARED[name])
+        index.append(entry)
     (TRACES / "index.json").write_text(json.dumps(index, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _recorded(name: str, file: str, *more: str) -> dict[str, str]:
+    arguments = ["run", f"example:{name}", *more, "--trace"]
+    with contextlib.redirect_stdout(io.StringIO()):
+        if cli.main([*arguments, str(TRACES / file)]):
+            raise SystemExit(f"{name} could not be run")
+    print(f"recorded {file}: {(TRACES / file).stat().st_size:,} bytes")
+    return {"file": file, "command": " ".join(["python -m kvrescue", *arguments, file])}
 
 
 if __name__ == "__main__":

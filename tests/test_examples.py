@@ -9,7 +9,7 @@ import pytest
 from kvrescue import presets
 from kvrescue.cli import main
 from kvrescue.config import ConfigError
-from kvrescue.trace import read_trace
+from kvrescue.trace import read_runs, read_trace
 
 TRACES = presets.EXAMPLES.parent / "traces"
 INDEX = json.loads((TRACES / "index.json").read_text(encoding="utf-8"))
@@ -18,7 +18,8 @@ EXAMPLES = {one["id"]: one for one in presets.load_examples()}
 
 def test_every_example_of_the_lab_has_a_recording_and_nothing_else_lies_there():
     assert [one["id"] for one in INDEX] == [name for name, one in EXAMPLES.items() if one["models"] == "lab"]
-    assert {path.name for path in TRACES.iterdir()} == {"index.json", *(one["file"] for one in INDEX)}
+    compared = [one["compare"]["file"] for one in INDEX if "compare" in one]
+    assert {path.name for path in TRACES.iterdir()} == {"index.json", *(one["file"] for one in INDEX), *compared}
 
 
 @pytest.mark.parametrize("entry", INDEX, ids=lambda entry: entry["id"])
@@ -28,7 +29,18 @@ def test_a_recording_is_a_whole_trace_of_its_example(entry):
     assert header.problem == example["problem"] and entry["title"] == example["title"]
     assert {name: header.config[name] for name in example["settings"]} == example["settings"]
     assert entry["command"] == f"python -m kvrescue run example:{entry['id']} --trace {entry['file']}"
-    assert trace[-1].type == "end"
+    assert trace[-1].type == "end" and header.reference == example["answer"]
+    assert trace[-1].correct is (trace[-1].answer == example["answer"])
+
+
+@pytest.mark.parametrize("entry", [one for one in INDEX if "compare" in one], ids=lambda entry: entry["id"])
+def test_a_recorded_comparison_is_one_problem_by_several_methods(entry):
+    example, runs = EXAMPLES[entry["id"]], read_runs(TRACES / entry["compare"]["file"])
+    methods = [run[0].config["method"] for run in runs]
+    assert entry["compare"]["command"] == (
+        f"python -m kvrescue run example:{entry['id']} --compare {','.join(methods)} --trace {entry['compare']['file']}"
+    )
+    assert {run[0].problem for run in runs} == {example["problem"]} and len({run[0].config["seed"] for run in runs}) == 1
 
 
 def test_an_example_runs_by_its_name(capsys, tmp_path):

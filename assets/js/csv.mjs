@@ -15,7 +15,8 @@ function cell(value) {
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
-const table = (columns, rows) => [columns, ...rows].map((row) => `${row.map(cell).join(",")}\r\n`).join("");
+/** @param {string[]} columns @param {any[][]} rows */
+export const table = (columns, rows) => [columns, ...rows].map((row) => `${row.map(cell).join(",")}\r\n`).join("");
 
 /** @param {ReturnType<import("./state.mjs").newState>} state */
 export function stepsCsv(state) {

@@ -26,7 +26,7 @@ export function createMemory({ t }) {
   const layers = select(t("memory.layers"), [["-1", t("memory.layers.all")]], again);
   const by = select(t("memory.by"), HELD_BY.map((name) => [name, t(`memory.by.${name}`)]), again);
   const choices = put(el("div", "kvr-choices"), look.parentNode, layers.parentNode, by.parentNode);
-  put(root, el("h3", "", t("memory.title")), caption, choices, legend(t), lost, text, grid.root);
+  put(root, el("h3", "", t("memory.title")), caption, choices, memoryLegend(t), lost, text, grid.root);
 
   let tokens = [];
   let numbers = [];
@@ -155,7 +155,8 @@ function captionOf(kv, state, t) {
   return t(kv.step < 0 ? "memory.prompt" : "memory.step", values);
 }
 
-function legend(t) {
+/** What the shades mean. */
+export function memoryLegend(t) {
   const node = el("div", "kvr-legend kvr-ramp");
   const item = (className, sample, text) => put(el("span", "kvr-legend-item"), el("span", `kvr-token ${className}`, sample), el("span", "", text));
   for (const level of [0, 1, 2, 3, 4]) put(node, item(`kvr-shade-${level}`, "abc", t(`memory.legend.${level}`)));

@@ -56,6 +56,8 @@ export class TailParser {
     if (event === null || typeof event !== "object" || typeof event.type !== "string" || !Number.isSafeInteger(event.seq)) {
       return this.#tell({ code: "not_event", line: this.line });
     }
+    // A text may hold several runs, one after another: each begins with its header.
+    if (event.seq === 0 && event.type === "header") this.nextSeq = 0;
     if (event.seq > this.nextSeq) this.#tell({ code: "gap", from: this.nextSeq, to: event.seq - 1 });
     if (event.seq < this.nextSeq) this.#tell({ code: "order", seq: event.seq });
     this.nextSeq = event.seq + 1;

@@ -38,9 +38,9 @@ export function readWhole(text) {
 
 /**
  * @param {{t: import("./i18n.mjs").Translator, onSeek: (count: number) => void, onOpen: (text: string, name: string) => void,
- *   share: HTMLElement}} options `share`: what can be taken away
+ *   share: HTMLElement, fork?: ((step: number) => void)|null}} options `share`: what can be taken away; `fork`: go on from a step (from 0)
  */
-export function createReplay({ t, onSeek, onOpen, share }) {
+export function createReplay({ t, onSeek, onOpen, share, fork = null }) {
   const root = el("section", "kvr-replay");
   root.setAttribute("aria-label", t("replay.label"));
   const what = el("p", "kvr-replay-what");
@@ -69,8 +69,10 @@ export function createReplay({ t, onSeek, onOpen, share }) {
   const wrong = el("p", "kvr-problems");
   wrong.setAttribute("role", "alert");
   wrong.hidden = true;
+  const forks = fork ? button("kvr-button kvr-fork", t("replay.fork"), () => fork(stops[at].step)) : null;
+  if (forks) forks.title = t("replay.fork.about");
   const controls = put(el("div", "kvr-replay-row"), play, before, put(el("div", "kvr-rail"), range, ticks), after, speed, place);
-  put(root, put(el("div", "kvr-replay-row"), what, open, file), wrong, controls, share);
+  put(root, put(el("div", "kvr-replay-row"), what, forks, open, file), wrong, controls, share);
 
   let events = [];
   let stops = [];
@@ -103,7 +105,7 @@ export function createReplay({ t, onSeek, onOpen, share }) {
   hide(true);
 
   function hide(hidden) {
-    for (const node of [controls, share]) node.hidden = hidden;
+    for (const node of [controls, share, forks]) if (node) node.hidden = hidden;
   }
 
   function complain(code) {
@@ -124,6 +126,8 @@ export function createReplay({ t, onSeek, onOpen, share }) {
     const step = stop?.step;
     const words = !stop || step === null ? t("replay.at.problem") : t("replay.at.step", { step: step + 1, most: stops.length - 1 });
     setText(place, words);
+    // Behind an answer nothing is left to write.
+    if (forks) forks.disabled = !Number.isInteger(step) || events.slice(0, stop.count).some((event) => event.type === "answer");
     range.setAttribute("aria-valuetext", words);
   }
 
@@ -183,14 +187,16 @@ export function createReplay({ t, onSeek, onOpen, share }) {
       complain(null);
       setText(what, t("replay.none"));
     },
-    /** @param {object[]} all the events of the trace; `about`: what it is, in words */
-    update(all, about) {
-      const closed = all.length > 0 && ["end", "error"].includes(all[all.length - 1].type);
+    /**
+     * @param {object[]} all the events of the trace; `about`: what it is, in words
+     * @param {boolean} closed nothing more will come @param {ReturnType<typeof stopsOf>} [made] where to stop, if not after each step
+     */
+    update(all, about, closed, made) {
       setText(what, about);
       hide(!closed);
       if (!closed) return;
       events = all;
-      stops = stopsOf(all);
+      stops = made ?? stopsOf(all);
       range.max = String(stops.length - 1);
       at = stops.length - 1;
       shown = all.length;

@@ -4,8 +4,6 @@ import { save, signalsCsv, stepsCsv } from "./csv.mjs";
 import { button, el, put, setText } from "./dom.mjs";
 import { summaryOf } from "./markdown.mjs";
 
-const FILES = ["trace", "steps", "signals", "settings", "charts", "summary"];
-const COPIES = ["link", "python", "curl"];
 const SEPARATE = ["method", "policy", "budget", "n", "seed"];
 
 /** Python's way to write a JSON value. */
@@ -45,40 +43,32 @@ export function settingsQuery(header) {
 }
 
 /**
- * @param {{t: import("./i18n.mjs").Translator, run: () => {state: object, text: string, recorded: string|null, step: number|null},
- *   picture: () => Promise<Blob|null>, api: string|null}} options `api`: the page's address, null where nothing can be run
+ * What can be taken away: files and texts to copy, each under the name of its sentence (`share.<name>`).
+ * @param {{t: import("./i18n.mjs").Translator, files: Record<string, () => Saved|Promise<Saved>>, copies: Record<string, () => string|null>}} options
+ *   `files` give content, name and type (null: it could not be made), `copies` the text
  */
-export function createShare({ t, run, picture, api }) {
+/** @typedef {[content: string|Blob, name: string, type: string]|null} Saved */
+export function createShare({ t, files, copies }) {
   const root = el("details", "kvr-share");
   const copied = el("textarea", "kvr-copy");
   Object.assign(copied, { readOnly: true, rows: 4, hidden: true });
   copied.setAttribute("aria-label", t("share.text"));
   const told = el("p", "kvr-note");
   told.setAttribute("role", "status");
-  const copies = COPIES.filter((kind) => api || kind === "link");
-  const files = FILES.map((kind) => button("kvr-button", t(`share.${kind}`), () => file(kind)));
-  put(root, el("summary", "kvr-button", t("share.title")), put(el("div", "kvr-replay-row"), ...files, ...copies.map((kind) => button("kvr-button", t(`share.${kind}`), () => copy(kind)))), copied, told);
+  const buttons = [
+    ...Object.keys(files).map((kind) => button("kvr-button", t(`share.${kind}`), () => file(kind))),
+    ...Object.keys(copies).map((kind) => button("kvr-button", t(`share.${kind}`), () => copy(kind))),
+  ];
+  put(root, el("summary", "kvr-button", t("share.title")), put(el("div", "kvr-replay-row"), ...buttons), copied, told);
 
   async function file(kind) {
-    const { state, text } = run();
-    const name = `kvrescue-${String(state.header?.run ?? "run").replace(/[^\w-]/g, "")}`;
-    if (kind === "trace") save(text, `${name}.ndjson`, "application/x-ndjson");
-    else if (kind === "steps") save(stepsCsv(state), `${name}-steps.csv`, "text/csv;charset=utf-8");
-    else if (kind === "signals") save(signalsCsv(state), `${name}-signals.csv`, "text/csv;charset=utf-8");
-    else if (kind === "settings") save(`${JSON.stringify(state.header.config, null, 2)}\n`, `${name}-settings.json`, "application/json");
-    else if (kind === "summary") save(summaryOf(state, t), `${name}.md`, "text/markdown;charset=utf-8");
-    else {
-      const blob = await picture();
-      if (blob) save(blob, `${name}-charts.png`, "image/png");
-      setText(told, blob ? "" : t("charts.failed"));
-    }
+    const made = await files[kind]();
+    if (made) save(...made);
+    setText(told, made ? "" : t("charts.failed"));
   }
 
   async function copy(kind) {
-    const { state, recorded, step } = run();
-    const page = api ?? new URL(location.pathname, location.origin).href;
-    const query = recorded ? `trace=${encodeURIComponent(recorded)}${step === null ? "" : `&step=${step + 1}`}` : settingsQuery(state.header);
-    copied.value = kind === "link" ? `${page}?${query}` : (kind === "python" ? pythonCall : curlCall)(state.header, page);
+    copied.value = copies[kind]();
     copied.hidden = false;
     try {
       await navigator.clipboard.writeText(copied.value);
@@ -98,4 +88,34 @@ export function createShare({ t, run, picture, api }) {
       setText(told, "");
     },
   };
+}
+
+export const fileName = (run, ending) => `kvrescue-${String(run ?? "run").replace(/[^\w-]/g, "")}${ending}`;
+export const pageAddress = (api) => api ?? new URL(location.pathname, location.origin).href;
+
+/**
+ * @param {{t: import("./i18n.mjs").Translator, run: () => {state: object, text: string, recorded: string|null, step: number|null},
+ *   picture: () => Promise<Blob|null>, api: string|null}} options `api`: the page's address, null where nothing can be run
+ */
+export function shareOfRun({ t, run, picture, api }) {
+  const csv = "text/csv;charset=utf-8";
+  const named = (state, ending) => fileName(state.header?.run, ending);
+  const from = (make) => () => make(run());
+  const files = {
+    trace: from(({ state, text }) => [text, named(state, ".ndjson"), "application/x-ndjson"]),
+    steps: from(({ state }) => [stepsCsv(state), named(state, "-steps.csv"), csv]),
+    signals: from(({ state }) => [signalsCsv(state), named(state, "-signals.csv"), csv]),
+    settings: from(({ state }) => [`${JSON.stringify(state.header.config, null, 2)}\n`, named(state, "-settings.json"), "application/json"]),
+    charts: from(async ({ state }) => {
+      const blob = await picture();
+      return blob && [blob, named(state, "-charts.png"), "image/png"];
+    }),
+    summary: from(({ state }) => [summaryOf(state, t), named(state, ".md"), "text/markdown;charset=utf-8"]),
+  };
+  const link = from(({ state, recorded, step }) => {
+    const query = recorded ? `trace=${encodeURIComponent(recorded)}${step === null ? "" : `&step=${step + 1}`}` : settingsQuery(state.header);
+    return `${pageAddress(api)}?${query}`;
+  });
+  const calls = { python: from(({ state }) => pythonCall(state.header, pageAddress(api))), curl: from(({ state }) => curlCall(state.header, pageAddress(api))) };
+  return createShare({ t, files, copies: api ? { link, ...calls } : { link } });
 }

@@ -50,6 +50,9 @@ const newStep = (index) => ({ index, candidates: new Map(), commit: null, scorer
 const key = (source, cand) => `${source}/${cand}`;
 const number = (value, otherwise = 0) => (Number.isFinite(value) ? value : otherwise);
 
+/** @param {object|undefined} event the last one that was read */
+export const isClosing = (event) => event?.type === "end" || event?.type === "error";
+
 function need(condition) {
   if (!condition) throw new TypeError("malformed event");
 }
@@ -125,7 +128,7 @@ function close(state, event) {
   }
   const figures = Object.fromEntries(CLOSING.map((field) => [field, number(event[field])]));
   const answer = typeof event.answer === "string" ? event.answer : null;
-  state.closing = { type: event.type, reason: event.reason, message: event.message, answer, totals, ...figures };
+  state.closing = { type: event.type, reason: event.reason, message: event.message, answer, correct: typeof event.correct === "boolean" ? event.correct : null, totals, ...figures };
   state.status = null;
 }
 

@@ -123,6 +123,11 @@ export function createSteps(options) {
       }
       marked = { selected, hovered };
     },
+    /** Write a few words on a card's head, once. */
+    tag(step, words) {
+      const head = cards[step]?.querySelector(".kvr-card-head");
+      if (head && !head.querySelector(".kvr-tag")) put(head, el("span", "kvr-tag", words));
+    },
     /** Scroll a card into view, inside the list only: the page stays where it is. */
     show(step) {
       if (!cards[step]) return;
@@ -147,10 +152,11 @@ function stepCard(step, state, options) {
   if (step.penalty) put(head, el("span", "kvr-muted", t("reco.penalty", { penalty: step.penalty })));
   put(card, head, ...(winnerOf(step)?.flags ?? []).map((flag) => flagNote(flag, t)));
   put(card, suppressedText(step, t) ?? longText(commit.text.trimEnd(), t, { most: CUT, className: "kvr-text" }), others(step, state, options));
+  put(item, card);
   noteControl(item, step, t);
   item.addEventListener("pointerenter", (event) => event.pointerType !== "touch" && onHover(step.index));
   item.addEventListener("pointerleave", () => onHover(null));
-  return put(item, card);
+  return item;
 }
 
 // The step's text with a mark on every token that the penalty changed; null when there is none, or tokens and text do not match.

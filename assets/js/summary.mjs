@@ -62,7 +62,7 @@ function factsOf(header, t) {
 
 const reasonOf = (closing, t) => (REASONS.includes(closing.reason) ? t(`reason.${closing.reason}`) : String(closing.reason));
 
-function statusOf(state, t) {
+export function statusOf(state, t) {
   const { closing, status } = state;
   if (closing) return closing.type === "error" ? t("status.failed") : t("status.finished", { reason: reasonOf(closing, t) });
   if (!status || !PHASES.includes(status.phase)) return t("status.starting");
@@ -83,21 +83,24 @@ export function createEndCard({ t }) {
       root.hidden = true;
       root.replaceChildren();
     },
-    update({ closing }) {
+    update({ closing, header }) {
       if (!closing || done === closing) return;
       done = closing;
       root.hidden = false;
       root.classList.toggle("kvr-failed", closing.type === "error");
-      root.replaceChildren(headline(closing, t), note(closing, t), figures(closing, t));
+      root.replaceChildren(headline(closing, header?.reference, t), note(closing, t), figures(closing, t));
     },
   };
 }
 
-function headline(closing, t) {
+function headline(closing, reference, t) {
   const title = el("h3", "kvr-answer");
   if (closing.type === "error") return put(title, glyph("✕", "kvr-cross"), el("span", "", t("end.failed")));
-  if (closing.answer === null) return put(title, el("span", "", t("end.noanswer")));
-  return put(title, el("span", "", t("end.answer")), put(el("strong"), el("bdi", "", closing.answer)));
+  if (closing.answer === null) put(title, el("span", "", t("end.noanswer")));
+  else put(title, el("span", "", t("end.answer")), put(el("strong"), el("bdi", "", closing.answer)));
+  if (typeof closing.correct !== "boolean") return title;
+  const words = closing.correct ? t("end.right") : t("end.wrong", { reference: String(reference) });
+  return put(title, put(el("span", "kvr-verdict"), glyph(closing.correct ? "✓ " : "✕ "), el("bdi", "", words)));
 }
 
 function note(closing, t) {

@@ -1,42 +1,37 @@
-// The viewer of one run: mount it anywhere, feed it the run's NDJSON string, replayed or live.
+// The viewer of one run: give it the run's events, live or from a trace.
 
 import { createCharts } from "./charts.mjs";
 import { button, el, put, setText } from "./dom.mjs";
-import { translator } from "./i18n.mjs";
 import { createLanes } from "./lanes.mjs";
 import { createLive } from "./live.mjs";
 import { createMemory } from "./memory.mjs";
-import { TailParser } from "./parse.mjs";
 import { createReplay } from "./replay.mjs";
-import { createShare } from "./share.mjs";
-import { apply, newState } from "./state.mjs";
+import { shareOfRun } from "./share.mjs";
+import { apply, isClosing, newState } from "./state.mjs";
 import { createSteps } from "./steps.mjs";
 import { createEndCard, createHeader } from "./summary.mjs";
 import { createWhatIf } from "./whatif.mjs";
 
-const MOST_PROBLEMS = 3;
-
 /**
- * @typedef {object} View
- * @property {(ndjson: string) => void} update the run so far as its NDJSON string; only what is new is read
- * @property {(ndjson: string, about: {title?: string, command?: string, name?: string}, step?: number|null) => void} replay show a finished
- *   trace, at its end or where `step` (from 0) was committed
- * @property {() => boolean} running a run is being streamed
+ * @typedef {object} RunView
+ * @property {HTMLElement} root
+ * @property {(events: object[], about: About) => void} append more of the run that is shown
+ * @property {(events: object[], about: About, step?: number|null) => void} show a whole trace, at its end or where `step` (from 0) was committed
  * @property {(thresholds: {tau_ent?: number, tau_cmp?: number, ent_window?: number}) => void} setThresholds drawn while nothing runs
  * @property {(message: string) => void} setIdle what to say before any run
- * @property {() => void} destroy
+ * @property {(step: number|null) => void} select
  */
+/** @typedef {{id?: string, title?: string, command?: string, name?: string}|null} About a recording, a file of the reader's (`name`), or null: live */
 
 /**
- * @param {HTMLElement} root an element that this viewer owns from now on
- * @param {{loadPlotly: () => Promise<any>, emit?: (name: string, detail: object) => void, strings?: Record<string, string>|null}} options
- *   emits `select_step` with `{step}` (from 0; null when the choice is taken back);
+ * @param {{t: import("./i18n.mjs").Translator, loadPlotly: () => Promise<any>, emit?: (name: string, detail: object) => void, api: string|null,
+ *   onOpen: (text: string, name: string) => void, forks: boolean}} options
+ *   emits `select_step` with `{step}` (from 0; null when the choice is taken back) and, with `forks`, `fork` with the steps to go on from;
  *   `api`: the address of the page whose endpoint runs things
- * @returns {View}
+ * @returns {RunView}
  */
-export function mount(root, { loadPlotly, emit, strings = null, api = null }) {
-  const t = translator(strings);
-  const parser = new TailParser();
+export function createRun({ t, loadPlotly, emit, api, onOpen, forks }) {
+  const root = el("div", "kvr-run");
   const focus = { selected: null, hovered: null };
   let state = newState();
   /** Everything that was read, and how much of it is shown: the scrubber moves the second. @type {object[]} */
@@ -45,7 +40,7 @@ export function mount(root, { loadPlotly, emit, strings = null, api = null }) {
   let about = null;
   let idle = t("idle");
 
-  const share = createShare({ t, run: taken, picture: () => parts.charts.picture(), api });
+  const share = shareOfRun({ t, run: taken, picture: () => parts.charts.picture(), api });
   const parts = {
     header: createHeader({ t }),
     end: createEndCard({ t }),
@@ -55,7 +50,7 @@ export function mount(root, { loadPlotly, emit, strings = null, api = null }) {
     memory: createMemory({ t }),
     whatif: createWhatIf({ t }),
     live: createLive({ t }),
-    replay: createReplay({ t, onSeek: seek, onOpen: (text, name) => replay(text, { name }), share: share.root }),
+    replay: createReplay({ t, onSeek: seek, onOpen, share: share.root, fork: forks ? fork : null }),
   };
   const page = layout(root, parts, t);
   parts.header.reset(idle);
@@ -96,11 +91,13 @@ export function mount(root, { loadPlotly, emit, strings = null, api = null }) {
     parts.memory.update(state, focus.hovered ?? focus.selected);
   }
 
-  function reset() {
-    [all, about] = [[], null];
-    share.reset();
-    parts.replay.reset();
-    rewind();
+  // The steps that a continuation begins with, and the memory that it should find there.
+  function fork(step) {
+    const { header, steps, kvs } = all.reduce(apply, newState());
+    const kept = steps.slice(0, step + 1).map(({ commit }) => ({ source: commit.source, cand: commit.cand, score: commit.score, text: commit.text, ids: commit.ids ?? [] }));
+    const map = kvs.findLast((kv) => kv.step === step)?.map ?? null;
+    const { problem, reference, model_set: models, run } = header;
+    emit?.("fork", { problem, reference: reference ?? "", models: models ?? "", opening: { run, steps: kept, map } });
   }
 
   // Nothing is shown any more, but what was read stays.
@@ -115,13 +112,6 @@ export function mount(root, { loadPlotly, emit, strings = null, api = null }) {
     refocus();
   }
 
-  function tellProblems() {
-    const told = parser.problems.slice(0, MOST_PROBLEMS).map(({ code, ...values }) => t(`problem.${code}`, values));
-    if (state.skipped) told.push(t("problem.skipped", { n: state.skipped }));
-    setText(page.problems, told.join("; "));
-    page.problems.hidden = !told.length;
-  }
-
   function showUpTo(count) {
     const fresh = all.slice(shown, count);
     shown = count;
@@ -130,6 +120,7 @@ export function mount(root, { loadPlotly, emit, strings = null, api = null }) {
     if (fresh.some((event) => event.type === "header") && state.header) parts.charts.setThresholds(state.header.config);
     for (const part of [parts.header, parts.lanes, parts.steps, parts.end, parts.charts, parts.whatif, parts.live]) part.update(state);
     parts.memory.update(state, focus.hovered ?? focus.selected);
+    page.tell(state.skipped ? t("problem.skipped", { n: state.skipped }) : "");
   }
 
   function seek(count) {
@@ -137,42 +128,40 @@ export function mount(root, { loadPlotly, emit, strings = null, api = null }) {
     showUpTo(count);
   }
 
-  function read(ndjson) {
-    const { events, restarted } = parser.feed(ndjson);
-    if (restarted) reset();
+  function append(events, told) {
+    about = told;
     for (const event of events) all.push(event);
-    if (events.length) showUpTo(all.length);
-    if (restarted || parser.problems.length || events.length) tellProblems();
-    return events.length > 0;
+    showUpTo(all.length);
+    parts.replay.update(all, aboutWords(about, isClosing(all.at(-1)), t), isClosing(all.at(-1)) || about !== null);
   }
 
-  function replay(ndjson, told, step = null) {
-    parser.reset();
-    reset();
-    read(ndjson);
-    about = told;
-    parts.replay.update(all, aboutWords());
-    if (step !== null) parts.replay.goTo(step);
+  function reset() {
+    [all, about] = [[], null];
+    page.tell("");
+    share.reset();
+    parts.replay.reset();
+    rewind();
   }
 
   // The whole run, wherever the slider stands.
-  const whole = () => all.reduce(apply, newState());
   function taken() {
-    return { state: whole(), text: all.map((event) => `${JSON.stringify(event)}\n`).join(""), recorded: about?.id ?? null, step: parts.replay.step() };
-  }
-
-  function aboutWords() {
-    if (about?.command) return t("replay.recorded", { title: about.title, command: about.command });
-    if (about?.name) return t("replay.opened", { name: about.name });
-    return state.closing ? t("replay.this") : t("replay.live");
+    const text = all.map((event) => `${JSON.stringify(event)}\n`).join("");
+    return { state: all.reduce(apply, newState()), text, recorded: about?.id ?? null, step: parts.replay.step() };
   }
 
   return {
-    update(ndjson) {
-      if (read(ndjson ?? "")) parts.replay.update(all, aboutWords());
+    root,
+    append,
+    reset,
+    show(events, told, step = null) {
+      reset();
+      append(events, told);
+      if (step !== null) parts.replay.goTo(step);
     },
-    replay,
-    running: () => all.length > 0 && !["end", "error"].includes(all[all.length - 1].type),
+    goTo: parts.replay.goTo,
+    select,
+    state: () => state,
+    whole: () => all.reduce(apply, newState()),
     setThresholds(thresholds) {
       if (!state.header || state.closing) parts.charts.setThresholds(thresholds);
     },
@@ -180,13 +169,20 @@ export function mount(root, { loadPlotly, emit, strings = null, api = null }) {
       idle = String(message);
       if (!state.header) parts.header.reset(idle);
     },
+    unfold: page.unfold,
     destroy() {
       parts.charts.destroy();
       parts.live.reset();
       parts.replay.destroy();
-      root.replaceChildren();
     },
   };
+}
+
+/** What is shown and where it comes from, in words. @param {About} about */
+export function aboutWords(about, closed, t) {
+  if (about?.command) return t("replay.recorded", { title: about.title, command: about.command });
+  if (about?.name) return t("replay.opened", { name: about.name });
+  return closed ? t("replay.this") : t("replay.live");
 }
 
 // Made once. On a phone the steps come first and the signals are folded; a wide page ignores the fold (see the style sheet).
@@ -200,8 +196,11 @@ function layout(root, parts, t) {
   open(false);
   const problems = el("p", "kvr-problems");
   problems.hidden = true;
+  const tell = (words) => {
+    setText(problems, words);
+    problems.hidden = !words;
+  };
   const story = put(el("div", "kvr-story"), parts.end.root, parts.lanes.root, parts.steps.root);
-  root.classList.add("kvr");
-  root.replaceChildren(parts.header.root, problems, parts.replay.root, put(el("div", "kvr-columns"), story, put(el("div", "kvr-side"), fold, signals)), parts.live.root);
-  return { problems, unfold: () => open(true) };
+  put(root, parts.header.root, problems, parts.replay.root, put(el("div", "kvr-columns"), story, put(el("div", "kvr-side"), fold, signals)), parts.live.root);
+  return { tell, unfold: () => open(true) };
 }

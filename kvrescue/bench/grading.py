@@ -7,13 +7,17 @@ in a child's main thread with its limits off, and the limit is the parent's.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Literal
 
+from kvrescue import events
+
 Kind = Literal["lab", "math", "choice"]
+MOST_REFERENCE_CHARS = 200
 _SECONDS = 10.0
 _START_SECONDS = 120.0
 
@@ -83,6 +87,18 @@ class Grader:
             process.kill()  # type: ignore[attr-defined]
             process.join()  # type: ignore[attr-defined]
             self._child = None
+
+
+def graded(stream: Iterator[events.AnyEvent], reference: str, kind: Kind) -> Iterator[events.AnyEvent]:
+    """The same events; with a ``reference`` the header names it and the end says whether the answer is right (an ended run without an
+    answer is not)."""
+    for event in stream:
+        if reference and isinstance(event, events.Header):
+            event = event.model_copy(update={"reference": reference})
+        elif reference and isinstance(event, events.End):
+            with Grader() as grader:
+                event = event.model_copy(update={"correct": grader.grade(event.answer, reference, kind).right})
+        yield event
 
 
 def choice_of(answer: str) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any
 import gradio as gr
 
 from kvrescue import presets
+from kvrescue.bench.grading import MOST_REFERENCE_CHARS, Kind, graded
 from kvrescue.config import ConfigError, check_problem, make_config
 from kvrescue.stop import Stop
 from kvrescue.ui.backend import Backend
@@ -27,11 +28,12 @@ def solve_with(backends: Mapping[str, Backend]) -> Callable[..., dict[str, Any]]
         seed: int = 0,
         settings: dict[str, Any] | None = None,
         models: str | None = None,
+        reference: str = "",
     ) -> dict[str, Any]:
         """Solve a problem and return {"summary": closing event, "text": committed text, "trace": list of all events}.
 
         `settings` takes any other run setting by name, such as {"tau_ent": 2.0, "max_tokens": 128}. What is left out is the default of the
-        model set, which `models` names.
+        model set, which `models` names. With the right answer as `reference`, the summary's `correct` tells whether it was found.
         """
         try:
             if not isinstance(settings or {}, dict):
@@ -45,7 +47,9 @@ def solve_with(backends: Mapping[str, Backend]) -> Callable[..., dict[str, Any]]
             asked = check_problem(problem)
             backend.check(asked)
             wait_for(backend)
-            events = [event.model_dump(mode="json") for event in backend.run(asked, config, Stop())]
+            kind: Kind = "lab" if backend.model_set == "lab" else "math"
+            known = str(reference or "").strip()[:MOST_REFERENCE_CHARS]
+            events = [event.model_dump(mode="json") for event in graded(backend.run(asked, config, Stop()), known, kind)]
         except ConfigError as error:
             raise gr.Error(str(error), print_exception=False) from None
         text = "".join(event["text"] for event in events if event["type"] == "commit")

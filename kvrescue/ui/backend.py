@@ -8,6 +8,7 @@ from typing import Protocol
 
 from kvrescue.config import RunConfig
 from kvrescue.events import AnyEvent
+from kvrescue.opening import Opening
 from kvrescue.stop import Stop
 
 
@@ -40,5 +41,5 @@ class Backend(Protocol):
     def check(self, problem: str) -> None:
         """ConfigError when these models can't read the problem at all. No compute."""
 
-    def run(self, problem: str, config: RunConfig, stop: Stop) -> Iterator[AnyEvent]:
-        """Events from header to end or error. ConfigError before any compute for bad input."""
+    def run(self, problem: str, config: RunConfig, stop: Stop, opening: Opening | None = None) -> Iterator[AnyEvent]:
+        """Events from header to end or error. ConfigError before any compute for bad input. ``opening``: steps to go on from."""

@@ -5,15 +5,18 @@ from __future__ import annotations
 import html
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import gradio as gr
 
 from kvrescue import presets
+from kvrescue.bench.grading import MOST_REFERENCE_CHARS, Kind, graded
 from kvrescue.config import MAX_PROBLEM_CHARS, ConfigError, RunConfig, assumptions, check_problem, make_config
+from kvrescue.engine.methods import PARTS
 from kvrescue.events import AnyEvent
 from kvrescue.lab.story import DIFFICULTIES, held_out
+from kvrescue.opening import Opening, make_opening
 from kvrescue.ui import settings
 from kvrescue.ui.api import solve_with
 from kvrescue.ui.backend import Backend, BackendStatus
@@ -26,6 +29,8 @@ CLAIM = "A language model forgets when its KV cache is evicted. Watch it lose th
 QUEUE_SIZE = 32
 OWN = "own"
 """Stands for somebody's own models among the model sets."""
+MOST_LANES = 4
+COMPARED = ["full", "evicted", "kv-rescue"]
 _MODEL = {"concurrency_id": "model", "concurrency_limit": 1}
 _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 
@@ -57,7 +62,7 @@ class Page:
     def new_problem(difficulty: str) -> tuple[str, str]:
         """A fresh story of the lab and its answer."""
         told = held_out(random.SystemRandom().randrange(10**9), 0, difficulty)  # type: ignore[arg-type]
-        return told.text, f"Reference answer: **{told.answer}**"
+        return told.text, str(told.answer)
 
     # --- settings -----------------------------------------------------------------------------------------------------------
 
@@ -70,11 +75,7 @@ class Page:
         if example is None:
             return [gr.skip()] * (2 + len(settings.FIELDS))
         values = {**self.defaults[models], **example["settings"]}
-        return [example["problem"], self.reference(example), *(values[name] for name in settings.FIELDS)]
-
-    @staticmethod
-    def reference(example: dict[str, Any]) -> str:
-        return f"Reference answer: **{example['answer']}**"
+        return [example["problem"], example["answer"], *(values[name] for name in settings.FIELDS)]
 
     def reset(self, models: str) -> list[Any]:
         return [self.defaults[models][name] for name in settings.FIELDS]
@@ -110,35 +111,87 @@ class Page:
 
     # --- runs ---------------------------------------------------------------------------------------------------------------
 
-    def start(self, request: gr.Request, models: str, problem: str, *inputs: Any) -> tuple[Any, Any, Any, str]:
+    def start(self, request: gr.Request, models: str, problem: str, *inputs: Any) -> list[Any]:
         """Run was pressed: bad input is told before the run takes a place in the queue; else only Stop can be pressed now."""
         try:
             self.backends[models].check(check_problem(problem))
             settings.to_config(self.values(inputs))
         except ConfigError as error:
             raise plain_error(str(error)) from None
-        self.sessions.expect(request.session_hash or "")
-        return gr.update(interactive=False), gr.update(interactive=True, variant="primary"), gr.update(interactive=False), "waiting for the model"
+        return [*self.expect(request), None]
 
-    def run(self, request: gr.Request, models: str, problem: str, *inputs: Any) -> Iterator[tuple[str, str]]:
+    def start_comparison(self, request: gr.Request, models: str, problem: str, methods: list[str], *inputs: Any) -> list[Any]:
+        """Compare was pressed: as :meth:`start`, for every method."""
+        try:
+            self.backends[models].check(check_problem(problem))
+            self.lanes(models, methods, inputs)
+        except ConfigError as error:
+            raise plain_error(str(error)) from None
+        return self.expect(request)
+
+    def start_fork(self, request: gr.Request, models: str, event: gr.EventData, *inputs: Any) -> list[Any]:
+        """A run is to go on from a step of the trace in the viewer, with the settings of the form. The trace may be anybody's file."""
+        try:
+            asked = event._data if isinstance(event._data, dict) else {}
+            problem = check_problem(asked.get("problem"))
+            if asked.get("models") and asked["models"] != (self.backends[models].model_set or ""):
+                raise ConfigError("models", f"The trace was made by the models {str(asked['models'])[:40]!r}; choose them first.")
+            self.backends[models].check(problem)
+            opening = make_opening(asked.get("opening"))
+            settings.to_config(self.values(inputs))
+        except ConfigError as error:
+            raise plain_error(str(error)) from None
+        reference = asked.get("reference")
+        return [*self.expect(request), problem, reference if isinstance(reference, str) else "", opening]
+
+    def expect(self, request: gr.Request) -> list[Any]:
+        self.sessions.expect(request.session_hash or "")
+        only_stop = [gr.update(interactive=False), gr.update(interactive=False), gr.update(interactive=True, variant="primary")]
+        return [*only_stop, gr.update(interactive=False), "waiting for the model"]
+
+    def lanes(self, models: str, methods: list[str], inputs: tuple[Any, ...]) -> list[RunConfig]:
+        """One configuration a method, in the page's order."""
+        chosen = [name for name in PARTS if name in (methods or [])]
+        if not 2 <= len(chosen) <= MOST_LANES:
+            raise ConfigError("methods", f"{len(chosen)} methods are chosen; a comparison takes 2 to {MOST_LANES}.")
+        config = settings.to_config(self.values(inputs))
+        return [presets.with_method(config, name, self.backends[models].model_set) for name in chosen]
+
+    def run(self, request: gr.Request, models: str, problem: str, reference: str, opening: Opening | None, *inputs: Any) -> Iterator[tuple[str, str]]:
         """Stream a run: (NDJSON so far, status line)."""
+        yield from self.stream(request, models, problem, reference, lambda: [settings.to_config(self.values(inputs))], opening)
+
+    def compare(self, request: gr.Request, models: str, problem: str, reference: str, methods: list[str], *inputs: Any) -> Iterator[tuple[str, str]]:
+        """Stream several methods' runs of one problem, one after another, as one text: each begins with its header."""
+        yield from self.stream(request, models, problem, reference, lambda: self.lanes(models, methods, inputs))
+
+    def stream(
+        self, request: gr.Request, models: str, problem: str, reference: str, configs: Callable[[], list[RunConfig]], opening: Opening | None = None
+    ) -> Iterator[tuple[str, str]]:
         key = request.session_hash or ""
         stop = self.sessions.begin(key)
         progress = Progress()
-        text = ""
+        text, failed = "", ""
+        kind: Kind = "lab" if models == "lab" else "math"
         try:
-            config = settings.to_config(self.values(inputs))
-            events = self.backends[models].run(check_problem(problem), config, stop)
-            for piece in paced(slowed(events, pace_of(models), stop), progress.see):
-                text += piece
-                yield text, progress.line(config)
+            lanes = configs()
+            known = str(reference or "").strip()[:MOST_REFERENCE_CHARS]
+            for number, config in enumerate(lanes):
+                progress = Progress(f"{PARTS[config.method].title} ({number + 1} of {len(lanes)}): " if len(lanes) > 1 else "")
+                events = self.backends[models].run(check_problem(problem), config, stop, opening)
+                for piece in paced(slowed(graded(events, known, kind), pace_of(models), stop), progress.see):
+                    text += piece
+                    yield text, progress.line(config)
+                failed = failed or progress.error
+                if progress.closed == "stopped":
+                    break
         except ConfigError as error:
             raise plain_error(str(error)) from None
         finally:
             stop.set()
             self.sessions.finish(key, stop, progress.run, text)
-        if progress.error:
-            raise plain_error(f"{progress.error} (run {progress.run})")
+        if failed:
+            raise plain_error(f"{failed} (run {progress.run})")
 
     def stop(self, request: gr.Request) -> str:
         self.sessions.stop(request.session_hash or "")
@@ -147,11 +200,12 @@ class Page:
     def forget(self, request: gr.Request) -> None:
         self.sessions.forget(request.session_hash or "")
 
-    def offer_trace(self, request: gr.Request) -> tuple[Any, Any, Any]:
+    def offer_trace(self, request: gr.Request) -> list[Any]:
         """After a run, however it ended: buttons back, and the trace to download if there is one."""
         path = self.sessions.trace_file(request.session_hash or "")
         download = gr.update(value=path, interactive=path is not None)
-        return gr.update(interactive=True), gr.update(interactive=False, variant="secondary"), download
+        ready = gr.update(interactive=True)
+        return [ready, ready, gr.update(interactive=False, variant="secondary"), download]
 
     # --- models and problem -------------------------------------------------------------------------------------------------
 
@@ -168,7 +222,9 @@ class Page:
 class Progress:
     """The status line of a run, from its events."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: str = "") -> None:
+        """``before``: what the line begins with."""
+        self.before = before
         self.run, self.step, self.tokens, self.error, self.closed = "", 0, 0, "", ""
 
     def see(self, event: AnyEvent) -> None:
@@ -184,10 +240,10 @@ class Progress:
 
     def line(self, config: RunConfig) -> str:
         if self.closed:
-            return f"{self.closed} after {self.tokens} tokens in {self.step} steps"
+            return f"{self.before}{self.closed} after {self.tokens} tokens in {self.step} steps"
         if not self.step:
-            return "reading the problem"
-        return f"step {self.step} of at most {config.max_steps} · {self.tokens} tokens committed"
+            return f"{self.before}reading the problem"
+        return f"{self.before}step {self.step} of at most {config.max_steps} · {self.tokens} tokens committed"
 
 
 def plain_error(message: str) -> gr.Error:
@@ -272,15 +328,28 @@ def build_page(*backends: Backend) -> gr.Blocks:
                 )
                 with gr.Row(elem_id="kvr-under"):
                     counter = gr.Markdown(page.count(page.start_set, ""), elem_id="kvr-count")
-                    reference = gr.Markdown(page.reference(first), elem_id="kvr-reference")
+                    reference = gr.Textbox(
+                        first["answer"],
+                        label="Right answer, if known",
+                        max_length=MOST_REFERENCE_CHARS,
+                        max_lines=1,
+                        interactive=True,
+                        min_width=160,
+                        elem_id="kvr-reference",
+                    )
                 with gr.Row(visible=page.start_set == "lab", elem_id="kvr-generator") as generator:
                     difficulty = gr.Radio(DIFFICULTIES, value="medium", label="Difficulty", interactive=True, scale=3, elem_id="kvr-difficulty")
                     fresh = gr.Button("New problem", scale=1, min_width=120, elem_id="kvr-new")
                 with gr.Row():
                     run = gr.Button("Run", variant="primary", min_width=80, elem_id="kvr-run")
+                    compare = gr.Button("Compare", min_width=80, elem_id="kvr-compare")
                     stop = gr.Button("Stop", interactive=False, min_width=80, elem_id="kvr-stop")
                     download = gr.DownloadButton("Trace", interactive=False, min_width=80, elem_id="kvr-download")
                 status = gr.Markdown("", elem_id="kvr-status-line")
+                with gr.Accordion("Methods that Compare runs, one after another", open=False, elem_id="kvr-compared"):
+                    methods = gr.CheckboxGroup(
+                        settings.METHOD_CHOICES, value=COMPARED, label="Methods (2 to 4)", interactive=True, elem_id="kvr-methods"
+                    )
             with gr.Column(scale=6, min_width=320):
                 method = gr.Radio(settings.METHOD_CHOICES, value=defaults["method"], label="Method", interactive=True, elem_id="kvr-method")
                 with gr.Group():
@@ -319,20 +388,30 @@ def build_page(*backends: Backend) -> gr.Blocks:
         demo.load(page.from_link, None, [models_choice, problem, *inputs], **_QUIET)
         gr.on([demo.load, timer.tick], page.poll, models_choice, [models, timer], queue=False, **_QUIET)
 
+        opening = gr.State(None, time_to_live=3600)
+        buttons = [run, compare, stop, download, status]
         # Queued, because only then an error becomes a toast, but never behind a run.
-        started = run.click(page.start, [models_choice, problem, *inputs], [run, stop, download, status], concurrency_limit=None, **_QUIET)
-        running = started.success(
-            page.run,
-            [models_choice, problem, *inputs],
-            [view, status],
-            trigger_mode="once",
-            show_progress="full",
-            show_progress_on=[status],
-            api_visibility="private",
-            **_MODEL,
-        )
-        for ended in (running.success, running.failure):
-            ended(page.offer_trace, None, [run, stop, download], queue=False, **_QUIET)
+        first_step: dict[str, Any] = {"concurrency_limit": None, **_QUIET}
+        started = run.click(page.start, [models_choice, problem, *inputs], [*buttons, opening], **first_step)
+        forked = view.fork(page.start_fork, [models_choice, *inputs], [*buttons, problem, reference, opening], **first_step)
+        compared = compare.click(page.start_comparison, [models_choice, problem, methods, *inputs], buttons, **first_step)
+        for begun, call, asked in (
+            (started, page.run, [models_choice, problem, reference, opening, *inputs]),
+            (forked, page.run, [models_choice, problem, reference, opening, *inputs]),
+            (compared, page.compare, [models_choice, problem, reference, methods, *inputs]),
+        ):
+            running = begun.success(
+                call,
+                asked,
+                [view, status],
+                trigger_mode="once",
+                show_progress="full",
+                show_progress_on=[status],
+                api_visibility="private",
+                **_MODEL,
+            )
+            for ended in (running.success, running.failure):
+                ended(page.offer_trace, None, [run, compare, stop, download], queue=False, **_QUIET)
         stop.click(page.stop, None, status, queue=False, **_QUIET)
         demo.unload(page.forget)
         gr.api(solve_with(page.backends), api_name="solve", **_MODEL)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
-import plotly
 from starlette.responses import FileResponse
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-ROOT = Path(__file__).resolve().parents[2]
-ASSETS = ROOT / "assets"
-TRACES = ROOT / "examples" / "traces"
-PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+from kvrescue.static_site import ASSETS, TRACES, plotly_js
 
 # The viewer owns everything inside its own node; Gradio only ever sees an empty, constant template.
 VIEW_JS = """
@@ -22,41 +17,18 @@ const node = document.createElement("div");
 element.querySelector("[data-kvr-root]").append(node);
 const api = (window.gradio_config?.root || window.location.origin) + "/";
 const base = new URL("kvrescue/", api);
-const loadPlotly = () => window.Plotly ? Promise.resolve(window.Plotly) : new Promise((done, failed) => {
-  const script = document.createElement("script");
-  script.src = new URL("plotly.min.js", base);
-  script.onload = () => done(window.Plotly);
-  script.onerror = failed;
-  document.head.append(script);
-});
-// The viewer speaks Korean where the browser does, or where the address asks for it (?lang=ko).
-const asked = new URLSearchParams(window.location.search);
-const korean = (asked.get("lang") ?? navigator.language).startsWith("ko");
-const strings = korean ? fetch(new URL("assets/i18n/ko.json", base)).then((answer) => answer.ok ? answer.json() : null).catch(() => null) : null;
-Promise.all([import(new URL("assets/js/trace_view.mjs", base)), strings]).then(([{ mount }, words]) => {
-  const view = mount(node, { loadPlotly, strings: words, api });
+const emit = (name, detail) => { if (name === "fork") trigger("fork", detail); };
+import(new URL("assets/js/boot.mjs", base)).then(({ boot }) => boot(node, { base, api, emit, live: Boolean(props.value) })).then((view) => {
   window.kvrescue = view;
   if (window.kvrescueThresholds) view.setThresholds(window.kvrescueThresholds);
-  // Before anything runs, a recorded run is there to be moved through: the example's, or the one that the address names.
-  const recordings = fetch(new URL("traces/index.json", base)).then((answer) => answer.ok ? answer.json() : []).catch(() => []);
-  window.kvrescueRecorded = async (id, step = null) => {
-    const entry = (await recordings).find((one) => one.id === id);
-    const answer = entry && await fetch(new URL("traces/" + entry.file, base));
-    if (answer?.ok && !view.running()) view.replay(await answer.text(), entry, step);
-  };
   if (props.value) view.update(props.value);
-  else if (asked.get("trace") !== "none" && !asked.has("settings")) recordings.then((list) => {
-    const entry = list.find((one) => one.id === asked.get("trace")) ?? list[0];
-    const step = /^[0-9]{1,4}$/.test(asked.get("step") ?? "") ? Number(asked.get("step")) - 1 : null;
-    if (entry) window.kvrescueRecorded(entry.id, step);
-  });
   watch("value", () => {
     if (props.value) view.update(props.value);
   });
 });
 """
 # What runs now is not replaced; a finished run is, by the recording of the example that was chosen.
-RECORDED_JS = "(id) => { window.kvrescueRecorded?.(id); }"
+RECORDED_JS = "(id) => { window.kvrescue?.recorded(id); }"
 THRESHOLDS_JS = """(tau_ent, tau_cmp) => {
   window.kvrescueThresholds = { tau_ent, tau_cmp };
   window.kvrescue?.setThresholds(window.kvrescueThresholds);
@@ -78,8 +50,8 @@ def viewer() -> gr.HTML:
 def routes() -> list[BaseRoute]:
     """The viewer's files and Plotly's own script, from this server: the page asks no other host for anything."""
 
-    def plotly_js(_request: Any) -> FileResponse:
-        return FileResponse(PLOTLY, media_type="text/javascript", headers={"Cache-Control": "max-age=86400"})
+    def plotly(_request: Any) -> FileResponse:
+        return FileResponse(plotly_js(), media_type="text/javascript", headers={"Cache-Control": "max-age=86400"})
 
     files = [Mount(f"/kvrescue/{name}", StaticFiles(directory=folder)) for name, folder in (("assets", ASSETS), ("traces", TRACES))]
-    return [Route("/kvrescue/plotly.min.js", plotly_js), *files]
+    return [Route("/kvrescue/plotly.min.js", plotly), *files]

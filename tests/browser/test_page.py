@@ -326,7 +326,7 @@ def test_a_recorded_run_plays_and_jumps_to_aborts(served, visit):
 def test_an_example_brings_its_recording_and_a_run_replaces_it(served, visit):
     page = visit(served[1], recorded=True)
     page.wait_for_selector(".kvr-end")
-    page.evaluate("window.kvrescueRecorded('lab-derails')")
+    page.evaluate("window.kvrescue.recorded('lab-derails')")
     expect(page.locator(".kvr-replay-what")).to_contain_text("example:lab-derails")
     ask(page)
     expect(page.locator(".kvr-replay-what")).to_contain_text("run of the moment", timeout=20_000)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from kvrescue import events
 from kvrescue.config import ConfigError, RunConfig
+from kvrescue.opening import Opening
 from kvrescue.presets import check_language
 from kvrescue.stop import Stop, Stopped
 from kvrescue.ui.backend import BackendStatus
@@ -21,6 +22,7 @@ class FakeBackend:
 
     def __init__(self, model_set: str = "smollm2", *, text: str = " synthetic words", steps: int = 3, pause: float = 0.0, die: bool = False) -> None:
         self.model_set, self.text, self.steps, self.pause, self.die = model_set, text, steps, pause, die
+        self.opening: Opening | None = None
         self.running = 0
         self.most_running = 0
 
@@ -36,7 +38,8 @@ class FakeBackend:
     def count_tokens(self, problem: str) -> int:
         return len(problem.split())
 
-    def run(self, problem: str, config: RunConfig, stop: Stop) -> Iterator[events.AnyEvent]:
+    def run(self, problem: str, config: RunConfig, stop: Stop, opening: Opening | None = None) -> Iterator[events.AnyEvent]:
+        self.opening = opening
         if "too long for the model" in problem:
             raise ConfigError("problem", "The problem takes 9,999 tokens; the base reads at most 8,000.")
         return self._run(problem, config, stop)

@@ -1,0 +1,222 @@
+// Seven short cards over the page: each goes to a recorded run, points at something, asks what will happen, and then shows it.
+
+import { button, el, put, setText } from "./dom.mjs";
+import { rejectedOf } from "./state.mjs";
+
+const LOW = 0.5;
+const OPTIONS = [1, 2, 3];
+
+/**
+ * @typedef {object} Lesson
+ * @property {string} trace a recording
+ * @property {(whole: object) => number|null} step where to go (from 0; null: after the problem; undefined: the end)
+ * @property {string} spot what is pointed at
+ * @property {number} right which answer (from 1)
+ * @property {(whole: object, step: number|null) => Record<string, any>} values what the card's sentences quote from the run
+ * @property {boolean} [others] open the candidates that were not chosen
+ */
+const memoryAt = (whole, step) => whole.kvs.find((kv) => kv.step === step) ?? whole.kvs.at(-1);
+const saidAt = (whole, step) => whole.steps[step]?.commit?.text.trim() ?? "";
+const firstOf = (whole, wanted) => whole.steps.findIndex((step) => step.commit && wanted(step));
+const firstBad = (whole) => firstOf(whole, (step) => typeof step.commit.score === "number" && step.commit.score < LOW);
+const firstHelper = (whole) => firstOf(whole, (step) => step.commit.source === "helper");
+const END = undefined;
+
+/** @type {Lesson[]} */
+export const LESSONS = [
+  {
+    trace: "lab-full",
+    step: () => 2,
+    spot: ".kvr-memory",
+    right: 2,
+    values: (whole, step) => ({ seen: memoryAt(whole, step).seen, final: whole.kvs.at(-1).seen }),
+  },
+  {
+    trace: "lab-forgets",
+    step: (whole) => firstBad(whole) - 1,
+    spot: ".kvr-memory",
+    right: 3,
+    values: (whole, step) => ({ resident: memoryAt(whole, step).resident, seen: memoryAt(whole, step).seen, step: step + 2, next: saidAt(whole, step + 1) }),
+  },
+  {
+    trace: "lab-derails",
+    step: () => END,
+    spot: ".kvr-charts",
+    right: 2,
+    values: (whole) => ({ bad: firstBad(whole) + 1, steps: whole.closing.steps, last: saidAt(whole, whole.closing.steps - 1) }),
+  },
+  {
+    trace: "lab-helper",
+    step: () => END,
+    spot: ".kvr-steps",
+    right: 1,
+    values: (whole) => ({ step: firstBad(whole) + 1, bad: saidAt(whole, firstBad(whole)) }),
+  },
+  {
+    trace: "lab-easy",
+    step: (whole) => firstHelper(whole) - 1,
+    spot: ".kvr-steps",
+    right: 3,
+    values(whole) {
+      const { base, helper } = whole.closing.totals;
+      return { step: firstHelper(whole) + 1, said: saidAt(whole, firstHelper(whole)), base: base.steps, helper: helper.steps, answer: whole.closing.answer };
+    },
+  },
+  {
+    trace: "lab-rescue",
+    step: (whole) => firstOf(whole, (step) => step.commit.source === "helper" && [...step.candidates.values()].some((one) => one.abort)),
+    spot: ".kvr-steps",
+    right: 2,
+    others: true,
+    values(whole, step) {
+      const scores = rejectedOf(whole.steps[step]).map((one) => one.score).filter(Number.isFinite);
+      const aborted = [...whole.steps[step].candidates.values()].filter((one) => one.abort).length;
+      return { step: step + 1, best: whole.steps[step].commit.score.toFixed(2), worst: Math.min(...scores).toFixed(2), n: aborted };
+    },
+  },
+  {
+    trace: "lab-reco",
+    step: () => END,
+    spot: ".kvr-charts",
+    right: 1,
+    values(whole) {
+      const probes = whole.steps.flatMap((step) => step.probes);
+      const { answer, suppressed, mean_retention: kept } = whole.closing;
+      const [first, last] = [probes[0], probes.at(-1)].map((probe) => probe.perplexity.toFixed(2));
+      return { probes: probes.length, first, last, limit: probes[0].threshold, answer, suppressed, kept: Math.round(100 * kept) };
+    },
+  },
+];
+
+/**
+ * @param {{t: import("./i18n.mjs").Translator, root: HTMLElement, run: import("./trace_view.mjs").RunView,
+ *   show: (id: string) => Promise<boolean>}} options `root`: the viewer's; `show`: brings a recording into `run`
+ */
+export function createLessons({ t, root: viewer, run, show }) {
+  const root = el("aside", "kvr-lessons");
+  root.setAttribute("aria-label", t("lessons.label"));
+  root.hidden = true;
+  const opener = button("kvr-button kvr-primary", t("lessons.open"), () => (root.hidden ? open(0) : close()));
+  const place = el("span", "kvr-muted");
+  const title = el("h3");
+  title.tabIndex = -1;
+  const text = el("p");
+  const question = el("p", "kvr-strong");
+  const options = el("div", "kvr-options");
+  const reveal = el("p", "kvr-reveal");
+  reveal.setAttribute("role", "status");
+  const before = button("kvr-button", t("lessons.before"), () => open(at - 1));
+  const after = button("kvr-button kvr-primary", t("lessons.after"), () => (at === LESSONS.length - 1 ? close() : open(at + 1)));
+  const presenter = button("kvr-toggle", t("lessons.presenter"), () => present(!presenting));
+  presenter.setAttribute("aria-pressed", "false");
+  const away = button("kvr-toggle", t("lessons.close"), close);
+  const foot = put(el("div", "kvr-replay-row"), before, after, presenter);
+  put(root, put(el("div", "kvr-section-head"), place, away), title, text, question, options, reveal, foot);
+
+  let at = 0;
+  let presenting = false;
+  let values = {};
+  let spot = null;
+  document.addEventListener("keydown", keyed);
+
+  async function open(index) {
+    if (!LESSONS[index]) return;
+    at = index;
+    root.hidden = false;
+    viewer.classList.add("kvr-teaching");
+    opener.setAttribute("aria-expanded", "true");
+    const lesson = LESSONS[at];
+    point(null);
+    const shown = await show(lesson.trace);
+    if (at !== index || root.hidden) return; // another card was opened meanwhile
+    if (!shown) return tell(t("lessons.busy"));
+    const whole = run.whole();
+    const step = lesson.step(whole);
+    if (step !== END) run.goTo(step);
+    values = lesson.values(whole, step ?? null);
+    ask();
+    run.unfold();
+    point(lesson.spot);
+    if (lesson.others) openOthers(step);
+  }
+
+  function ask() {
+    const key = (name) => t(`lesson.${at + 1}.${name}`, values);
+    setText(place, t("lessons.place", { at: at + 1, most: LESSONS.length }));
+    for (const [node, name] of [[title, "title"], [text, "text"], [question, "question"]]) setText(node, key(name));
+    setText(reveal, "");
+    options.replaceChildren(...OPTIONS.map((number) => button("kvr-button", key(`option.${number}`), () => answer(number))));
+    before.disabled = at === 0;
+    setText(after, t(at === LESSONS.length - 1 ? "lessons.end" : "lessons.after"));
+    title.focus({ preventScroll: true });
+  }
+
+  function tell(words) {
+    for (const node of [title, text, question]) setText(node, "");
+    options.replaceChildren();
+    setText(reveal, words);
+  }
+
+  function answer(number) {
+    const { right } = LESSONS[at];
+    [...options.children].forEach((node, i) => {
+      node.classList.toggle("kvr-right", i + 1 === right);
+      node.setAttribute("aria-pressed", String(i + 1 === number));
+    });
+    const verdict = number === null ? "" : `${t(number === right ? "lessons.right" : "lessons.wrong")} `;
+    setText(reveal, verdict + t(`lesson.${at + 1}.reveal`, values));
+  }
+
+  function point(selector) {
+    spot?.classList.remove("kvr-spot");
+    spot = selector ? run.root.querySelector(selector) : null;
+    if (!spot) return;
+    spot.classList.add("kvr-spot");
+    spot.scrollIntoView({ block: spot.clientHeight > innerHeight ? "start" : "center" });
+    // The card keeps out of the way of what it points at.
+    const box = spot.getBoundingClientRect();
+    root.classList.toggle("kvr-left", box.left + box.width / 2 > innerWidth / 2);
+  }
+
+  function openOthers(step) {
+    const openers = run.root.querySelectorAll(".kvr-card .kvr-expand");
+    const last = openers[openers.length - 1];
+    if (last?.getAttribute("aria-expanded") === "false") last.click();
+    run.select(step);
+  }
+
+  function present(wanted) {
+    presenting = wanted;
+    presenter.setAttribute("aria-pressed", String(wanted));
+    viewer.classList.toggle("kvr-large", wanted);
+  }
+
+  function close() {
+    root.hidden = true;
+    point(null);
+    present(false);
+    viewer.classList.remove("kvr-teaching");
+    opener.setAttribute("aria-expanded", "false");
+    opener.focus({ preventScroll: true });
+  }
+
+  // Clickers send Page Down and Page Up. Single letters count in presenter mode only, and never while somebody types.
+  function keyed(event) {
+    if (root.hidden || event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, textarea, select, [contenteditable]")) return;
+    const letters = { n: () => open(at + 1), p: () => open(at - 1), r: () => answer(null), l: () => viewer.classList.toggle("kvr-large") };
+    const keys = { PageDown: () => open(at + 1), PageUp: () => open(at - 1), Escape: close, ...(presenting ? letters : {}) };
+    const act = keys[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+    if (!act) return;
+    event.preventDefault();
+    act();
+  }
+
+  opener.setAttribute("aria-expanded", "false");
+  return {
+    root,
+    opener,
+    /** @param {number} card from 1 */
+    open: (card) => open(card - 1),
+    destroy: () => document.removeEventListener("keydown", keyed),
+  };
+}
