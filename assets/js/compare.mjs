@@ -29,7 +29,7 @@ export function createCompare({ t, api, onOpen, onRun }) {
   switcher.setAttribute("role", "group");
   switcher.setAttribute("aria-label", t("compare.switch"));
   const grid = el("div", "kvr-compare-grid");
-  const legend = put(el("details", "kvr-share"), el("summary", "kvr-link", t("compare.legend")), memoryLegend(t));
+  const legend = put(el("details", "kvr-more"), el("summary", "kvr-button", t("compare.legend")), memoryLegend(t));
   put(root, problem, replay.root, verdicts, parting, switcher, grid, legend);
 
   let about = null;

@@ -20,7 +20,20 @@ const saidAt = (whole, step) => whole.steps[step]?.commit?.text.trim() ?? "";
 const firstOf = (whole, wanted) => whole.steps.findIndex((step) => step.commit && wanted(step));
 const firstBad = (whole) => firstOf(whole, (step) => typeof step.commit.score === "number" && step.commit.score < LOW);
 const firstHelper = (whole) => firstOf(whole, (step) => step.commit.source === "helper");
+const abortedIn = (step) => [...step.candidates.values()].filter((one) => one.abort).length;
 const END = undefined;
+
+/** How far the chosen candidate's score lies above the worst of the others'. */
+function spread(step) {
+  const scores = rejectedOf(step).map((one) => one.score).filter(Number.isFinite);
+  return scores.length ? step.commit.score - Math.min(...scores) : 0;
+}
+
+/** The helper's step that was judged with the largest difference, among those with an abort. */
+function refereed(whole) {
+  const fit = whole.steps.filter((step) => step.commit?.source === "helper" && abortedIn(step));
+  return fit.length ? fit.reduce((best, step) => (spread(step) > spread(best) ? step : best)).index : -1;
+}
 
 /** @type {Lesson[]} */
 export const LESSONS = [
@@ -64,14 +77,13 @@ export const LESSONS = [
   },
   {
     trace: "lab-rescue",
-    step: (whole) => firstOf(whole, (step) => step.commit.source === "helper" && [...step.candidates.values()].some((one) => one.abort)),
+    step: refereed,
     spot: ".kvr-steps",
     right: 2,
     others: true,
     values(whole, step) {
-      const scores = rejectedOf(whole.steps[step]).map((one) => one.score).filter(Number.isFinite);
-      const aborted = [...whole.steps[step].candidates.values()].filter((one) => one.abort).length;
-      return { step: step + 1, best: whole.steps[step].commit.score.toFixed(2), worst: Math.min(...scores).toFixed(2), n: aborted };
+      const best = whole.steps[step].commit.score;
+      return { step: step + 1, best: best.toFixed(2), worst: (best - spread(whole.steps[step])).toFixed(2), n: abortedIn(whole.steps[step]) };
     },
   },
   {

@@ -19,7 +19,7 @@ export function python(value) {
 function asked(header) {
   const settings = Object.fromEntries(Object.entries(header.config).filter(([name]) => !SEPARATE.includes(name)));
   const { method, policy, budget, n, seed } = header.config;
-  return { problem: String(header.problem), method, policy, budget, n, seed, settings, models: header.model_set || null };
+  return { problem: String(header.problem), method, policy, budget, n, seed, settings, models: header.model_set || null, reference: String(header.reference ?? "") };
 }
 
 /** The run as a call of the page's public endpoint. @param {string} url the page's address */

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import http.server
 import json
 import re
+import threading
 import time
 from pathlib import Path
 
@@ -12,7 +15,8 @@ from playwright.sync_api import Page, expect
 
 from kvrescue.lab.grade import read_story
 from kvrescue.presets import default_config
-from kvrescue.trace import read_trace
+from kvrescue.static_site import export
+from kvrescue.trace import read_runs, read_trace
 from tests.ui.fake_backend import HOSTILE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -118,7 +122,7 @@ def test_hostile_text_is_shown_literally_and_never_runs(served, visit):
     ask(page, HOSTILE)
     finished(page)
     page.locator(".kvr-expand").first.click()
-    expect(page.locator(".kvr-problem")).to_have_text(HOSTILE)
+    expect(page.locator(".kvr-run .kvr-problem")).to_have_text(HOSTILE)
     expect(page.locator(".kvr-card .kvr-text").first).to_contain_text("<script>window.hacked=4</script>")
     expect(page.locator(".kvr-rejected").first).to_contain_text("${window.hacked=2}")
     page.locator(".kvr-plot").first.hover()
@@ -152,7 +156,7 @@ def test_ctrl_enter_runs(served, visit):
     page.fill("#kvr-problem textarea", "How many?")
     page.locator("#kvr-problem textarea").press("Control+Enter")
     finished(page)
-    expect(page.locator(".kvr-problem")).to_have_text("How many?")
+    expect(page.locator(".kvr-run .kvr-problem")).to_have_text("How many?")
 
 
 def test_examples_fill_problem_and_settings(served, visit):
@@ -160,7 +164,7 @@ def test_examples_fill_problem_and_settings(served, visit):
     page.click("#kvr-example input")
     page.get_by_role("option", name="Only sinks and the newest tokens").click()
     expect(page.locator("#kvr-problem textarea")).to_have_value(re.compile("A train leaves with 240 passengers"))
-    expect(page.locator("#kvr-reference")).to_contain_text("180")
+    expect(page.get_by_label("Right answer")).to_have_value("180")
     expect(page.locator("#kvr-changed")).to_contain_text("budget 32 (default 64)")
     expect(page.locator("#kvr-budget input[type=number]")).to_have_value("32")
 
@@ -243,8 +247,8 @@ def test_two_visitors_do_not_see_each_other(served, visit):
     ask(two, "problem of visitor two")
     finished(one)
     finished(two)
-    expect(one.locator(".kvr-problem")).to_have_text("problem of visitor one")
-    expect(two.locator(".kvr-problem")).to_have_text("problem of visitor two")
+    expect(one.locator(".kvr-run .kvr-problem")).to_have_text("problem of visitor one")
+    expect(two.locator(".kvr-run .kvr-problem")).to_have_text("problem of visitor two")
 
 
 def test_the_race_can_be_watched(served, visit):
@@ -274,7 +278,7 @@ def test_other_models_bring_their_examples_settings_and_problems(served, visit):
     page.click("#kvr-new")
     expect(problem).not_to_have_value(first)
     told = read_story(problem.input_value())
-    expect(page.locator("#kvr-reference")).to_contain_text(str(told.answer))
+    expect(page.get_by_label("Right answer")).to_have_value(str(told.answer))
     assert len(told.facts) == 7
     page.fill("#kvr-problem textarea", "How many ferries cross the sea?")
     page.click("#kvr-run")
@@ -291,35 +295,35 @@ def test_other_models_bring_their_examples_settings_and_problems(served, visit):
 
 def test_a_recorded_run_is_there_before_anything_runs(served, visit):
     page = visit(served[1], recorded=True)
-    expect(page.locator(".kvr-replay-what")).to_contain_text("Recorded run: Rescued step by step. Made by: python -m kvrescue run example:lab-rescue")
+    expect(page.locator(".kvr-run .kvr-replay-what")).to_contain_text("Recorded run: Rescued step by step. Made by: python -m kvrescue run example:lab-rescue")
     expect(page.locator(".kvr-end")).to_be_visible()
     assert page.locator(".kvr-card").count() > 8
-    page.locator(".kvr-replay .kvr-range").fill("3")
+    page.locator(".kvr-run .kvr-replay .kvr-range").fill("3")
     expect(page.locator(".kvr-card")).to_have_count(3)
     expect(page.locator(".kvr-end")).to_be_hidden()
-    expect(page.locator(".kvr-place")).to_contain_text("step 3 of")
-    page.locator(".kvr-replay .kvr-range").focus()
+    expect(page.locator(".kvr-run .kvr-place")).to_contain_text("step 3 of")
+    page.locator(".kvr-run .kvr-replay .kvr-range").focus()
     page.keyboard.press("End")
     expect(page.locator(".kvr-end")).to_be_visible()
     page.keyboard.press("Home")
-    expect(page.locator(".kvr-place")).to_have_text("after the problem")
+    expect(page.locator(".kvr-run .kvr-place")).to_have_text("after the problem")
     expect(page.locator(".kvr-card")).to_have_count(0)
 
 
 def test_a_recorded_run_plays_and_jumps_to_aborts(served, visit):
     page = visit(served[1], recorded=True)
     whole = page.locator(".kvr-card").count() or page.locator(".kvr-end").wait_for() or page.locator(".kvr-card").count()
-    page.locator(".kvr-replay .kvr-range").focus()
+    page.locator(".kvr-run .kvr-replay .kvr-range").focus()
     page.keyboard.press("Home")
     page.keyboard.press("]")
-    aborted = int(page.locator(".kvr-replay .kvr-range").input_value())
+    aborted = int(page.locator(".kvr-run .kvr-replay .kvr-range").input_value())
     assert 0 < aborted <= whole
     expect(page.locator(".kvr-card").last).to_contain_text("aborted")
     page.keyboard.press("Home")
-    page.select_option(".kvr-speed", "8")
-    page.click(".kvr-play")
+    page.select_option(".kvr-run .kvr-speed", "8")
+    page.click(".kvr-run .kvr-play")
     expect(page.locator(".kvr-end")).to_be_visible(timeout=20_000)
-    expect(page.locator(".kvr-play")).to_have_text("Play")
+    expect(page.locator(".kvr-run .kvr-play")).to_have_text("Play")
     expect(page.locator(".kvr-card")).to_have_count(whole)
 
 
@@ -327,20 +331,20 @@ def test_an_example_brings_its_recording_and_a_run_replaces_it(served, visit):
     page = visit(served[1], recorded=True)
     page.wait_for_selector(".kvr-end")
     page.evaluate("window.kvrescue.recorded('lab-derails')")
-    expect(page.locator(".kvr-replay-what")).to_contain_text("example:lab-derails")
+    expect(page.locator(".kvr-run .kvr-replay-what")).to_contain_text("example:lab-derails")
     ask(page)
-    expect(page.locator(".kvr-replay-what")).to_contain_text("run of the moment", timeout=20_000)
+    expect(page.locator(".kvr-run .kvr-replay-what")).to_contain_text("run of the moment", timeout=20_000)
     finished(page)
     expect(page.locator(".kvr-card")).to_have_count(3)
-    page.locator(".kvr-replay .kvr-range").fill("1")
+    page.locator(".kvr-run .kvr-replay .kvr-range").fill("1")
     expect(page.locator(".kvr-card")).to_have_count(1)
 
 
 def test_the_address_may_name_a_recording_and_a_step(served, visit):
     page = visit(served[1], recorded=True)
     page.goto(f"{served[1]}?trace=lab-easy&step=2")
-    expect(page.locator(".kvr-replay-what")).to_contain_text("example:lab-easy")
-    expect(page.locator(".kvr-place")).to_contain_text("step 2 of")
+    expect(page.locator(".kvr-run .kvr-replay-what")).to_contain_text("example:lab-easy")
+    expect(page.locator(".kvr-run .kvr-place")).to_contain_text("step 2 of")
     expect(page.locator(".kvr-card")).to_have_count(2)
 
 
@@ -351,12 +355,12 @@ def test_a_trace_from_disk_is_opened_and_hostile_text_in_it_is_text(served, visi
     page = visit(served[1], recorded=True)
     page.wait_for_selector(".kvr-end")
     page.set_input_files(".kvr-replay input[type=file]", tmp_path / "mine.ndjson")
-    expect(page.locator(".kvr-replay-what")).to_contain_text("Opened from mine.ndjson; it stays in this browser.")
+    expect(page.locator(".kvr-run .kvr-replay-what")).to_contain_text("Opened from mine.ndjson; it stays in this browser.")
     expect(page.locator(".kvr-card").first).to_contain_text(HOSTILE.strip()[:20])
     assert page.evaluate("document.querySelectorAll('.kvr img, .kvr script').length") == 0
     page.set_input_files(".kvr-replay input[type=file]", tmp_path / "not.ndjson")
     expect(page.get_by_role("alert").filter(has_text="no trace")).to_be_visible()
-    expect(page.locator(".kvr-replay-what")).to_contain_text("mine.ndjson")
+    expect(page.locator(".kvr-run .kvr-replay-what")).to_contain_text("mine.ndjson")
 
 
 def test_seeking_is_quick(served, visit):
@@ -379,14 +383,14 @@ def test_the_replay_bar_fits_a_phone(served, visit, width):
     page = visit(served[1], width=width, recorded=True)
     page.wait_for_selector(".kvr-end")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    for one in page.locator(".kvr-replay button:visible, .kvr-replay input[type=range]").all():
+    for one in page.locator(".kvr-run .kvr-replay button:visible, .kvr-run .kvr-replay input[type=range]").all():
         assert one.bounding_box()["height"] >= 24
 
 
 def test_the_viewer_speaks_korean_when_asked(served, visit):
     page = visit(served[1])
     page.goto(f"{served[1]}?lang=ko&trace=lab-easy")
-    expect(page.locator(".kvr-replay-what")).to_contain_text("녹화된 실행")
+    expect(page.locator(".kvr-run .kvr-replay-what")).to_contain_text("녹화된 실행")
     expect(page.locator(".kvr-card").first).to_contain_text("1단계")
     expect(page.locator(".kvr-end")).to_contain_text("상자 안에 답을 썼습니다")
 
@@ -395,8 +399,8 @@ def test_a_run_is_saved_as_tables(served, visit):
     page = visit(served[1], recorded=True)
     page.wait_for_selector(".kvr-end")
     rows = page.locator(".kvr-card").count()
-    page.locator(".kvr-replay .kvr-range").fill("2")
-    page.locator(".kvr-share summary").click()
+    page.locator(".kvr-run .kvr-replay .kvr-range").fill("2")
+    page.locator(".kvr-run .kvr-share summary").click()
     for button, least in (("Steps (CSV)", rows), ("Signals (CSV)", 100)):
         with page.expect_download() as download:
             page.get_by_role("button", name=button).click()
@@ -409,7 +413,7 @@ def test_a_run_can_be_taken_away(served, visit, tmp_path):
     page = visit(served[1], recorded=True)
     page.wait_for_selector(".kvr-end")
     expect(page.locator(".kvr-plot .main-svg").first).to_be_visible()
-    page.locator(".kvr-share summary").click()
+    page.locator(".kvr-run .kvr-share summary").click()
     taken = {}
     for button in ("Trace (NDJSON)", "Settings (JSON)", "Charts (PNG)", "Summary (Markdown)"):
         with page.expect_download() as download:
@@ -422,7 +426,7 @@ def test_a_run_can_be_taken_away(served, visit, tmp_path):
     assert taken["Charts (PNG)"].read_bytes().startswith(b"\x89PNG") and taken["Charts (PNG)"].stat().st_size > 20_000
     assert "| 1 | " in taken["Summary (Markdown)"].read_text(encoding="utf-8")
     page.get_by_role("button", name="Copy Python call").click()
-    code = page.locator(".kvr-copy").input_value()
+    code = page.locator(".kvr-run .kvr-copy").input_value()
     compile(code, "call", "exec")
     assert 'models="lab"' in code and served[1].rstrip("/") in code
 
@@ -433,9 +437,9 @@ def test_a_link_fills_the_form_and_starts_nothing(served, visit):
     page.keyboard.press("Tab")
     ask(page, HOSTILE)
     finished(page)
-    page.locator(".kvr-share summary").click()
+    page.locator(".kvr-run .kvr-share summary").click()
     page.get_by_role("button", name="Copy link").click()
-    link = page.locator(".kvr-copy").input_value()
+    link = page.locator(".kvr-run .kvr-copy").input_value()
     assert "?settings=" in link
     page.goto(link)
     expect(page.locator("#kvr-problem textarea")).to_have_value(HOSTILE)
@@ -466,3 +470,163 @@ def test_other_limits_are_judged_on_what_was_recorded(served, visit):
     panel.get_by_label("entropy limit").fill("0.05")
     expect(panel).to_contain_text("would have been aborted earlier, saving")
     expect(panel).to_contain_text("the run could have gone another way")
+
+
+# --- comparison, continuation, lessons -------------------------------------------------------------------------------------------------
+
+
+def test_a_recorded_comparison_shows_its_lanes_on_one_slider(served, visit):
+    page = visit(served[1], recorded=True)
+    page.get_by_role("button", name="Compare methods").click()
+    lanes = page.locator(".kvr-compare-lane")
+    expect(lanes).to_have_count(4)
+    table = page.locator(".kvr-verdicts")
+    expect(table.locator("tbody tr")).to_have_count(4)
+    expect(table.locator("tbody tr").nth(1)).to_contain_text("wrong")
+    expect(table.locator("tbody tr").nth(2)).to_contain_text("right")
+    expect(page.locator(".kvr-parting")).to_contain_text("differ from step")
+    expect(lanes.nth(1).locator(".kvr-tag")).to_have_text("first difference")
+    page.locator(".kvr-compare .kvr-range").fill("2")
+    for lane in range(4):
+        expect(lanes.nth(lane).locator(".kvr-card")).to_have_count(2)
+    lanes.nth(1).get_by_role("button", name="Show alone").click()
+    expect(page.locator(".kvr-run .kvr-facts")).to_contain_text("Evicted")
+    page.get_by_role("button", name="Back to the comparison").click()
+    expect(lanes.first).to_be_visible()
+    page.locator(".kvr-compare .kvr-share summary").click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Table (CSV)").click()
+    assert Path(download.value.path()).read_text(encoding="utf-8").startswith("schema,method,answer")
+    page.get_by_role("button", name="Copy link").click()
+    page.goto(page.locator(".kvr-compare .kvr-copy").input_value())
+    expect(lanes).to_have_count(4)
+    page.get_by_role("button", name="One run").click()
+    expect(page.locator(".kvr-run .kvr-end")).to_be_visible()
+
+
+def test_a_live_comparison_runs_the_methods_one_after_another(served, visit):
+    backend, url = served
+    backend.text = HOSTILE
+    page = visit(url)
+    expect(page.locator("#kvr-models")).to_contain_text("ready on")
+    page.fill("#kvr-problem textarea", HOSTILE)
+    page.click("#kvr-compare")
+    expect(page.locator(".kvr-compare-lane")).to_have_count(3, timeout=20_000)
+    expect(page.locator("#kvr-run")).to_be_enabled(timeout=20_000)
+    expect(page.locator(".kvr-verdicts tbody tr")).to_have_count(3)
+    expect(page.locator(".kvr-compare-lane").nth(2)).to_contain_text("<img src=x onerror=")
+    assert page.evaluate("window.hacked") is None and backend.most_running == 1
+    with page.expect_download() as download:
+        page.click("#kvr-download")
+    assert len(read_runs(download.value.path())) == 3
+
+
+def test_a_comparison_needs_two_methods(served, visit):
+    page = visit(served[1])
+    page.locator("#kvr-compared button").first.click()
+    for name in ("Full KV", "KV-Rescue"):
+        page.locator("#kvr-methods").get_by_label(name, exact=True).uncheck()
+    page.click("#kvr-compare")
+    expect(page.get_by_text("1 methods are chosen; a comparison takes 2 to 4.")).to_be_visible()
+    expect(page.locator("#kvr-run")).to_be_enabled()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_comparison_fits_a_phone(served, visit, theme):
+    page = visit(served[1], recorded=True, width=390, height=844, theme=theme)
+    page.get_by_role("button", name="Compare methods").click()
+    expect(page.locator(".kvr-compare-lane:visible")).to_have_count(1)
+    page.locator(".kvr-switcher").get_by_role("button", name="Evicted").click()
+    expect(page.locator(".kvr-compare-lane:visible h3").first).to_have_text("Evicted")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_a_run_goes_on_from_a_step_of_any_trace(served, visit):
+    backend, url = served
+    page = visit(url, recorded=True)
+    page.locator("#kvr-set").get_by_role("listbox").or_(page.locator("#kvr-set input")).first.click()
+    page.get_by_role("option", name="Lab (bundled)").click()
+    expect(page.locator("#kvr-problem textarea")).to_have_value(re.compile("books"))
+    page.evaluate("window.kvrescue.recorded('lab-forgets', {step: 2})")
+    expect(page.locator(".kvr-run .kvr-place")).to_contain_text("step 3 of")
+    page.get_by_role("button", name="Go on from here").click()
+    expect(page.locator(".kvr-run .kvr-replay-what")).to_contain_text("run of the moment", timeout=20_000)
+    expect(page.locator("#kvr-problem textarea")).to_have_value(re.compile("keys"))
+    expect(page.locator("#kvr-run")).to_be_enabled(timeout=20_000)
+
+
+def test_nothing_goes_on_behind_an_answer_or_with_other_models(served, visit):
+    page = visit(served[1], recorded=True)
+    expect(page.get_by_role("button", name="Go on from here")).to_be_disabled()
+    page.locator(".kvr-run .kvr-range").first.fill("3")
+    page.get_by_role("button", name="Go on from here").click()  # the page stands on SmolLM2
+    expect(page.get_by_text("choose them first")).to_be_visible()
+
+
+def test_seven_cards_teach_with_the_keyboard_alone(served, visit):
+    page = visit(served[1], recorded=True)
+    page.get_by_role("button", name="Learn in seven cards").click()
+    card = page.locator(".kvr-lessons")
+    seen = set()
+    for number in range(1, 8):
+        expect(card).to_contain_text(f"Card {number} of 7")
+        expect(card.locator(".kvr-options button")).to_have_count(3)
+        expect(page.locator(".kvr-spot")).to_be_visible()
+        card.locator(".kvr-options button").first.focus()
+        page.keyboard.press("Enter")
+        expect(card.locator(".kvr-reveal")).to_contain_text(re.compile("Yes|Not quite"))
+        assert "{" not in card.inner_text() and "NaN" not in card.inner_text() and "undefined" not in card.inner_text()
+        seen.add(page.locator(".kvr-run .kvr-replay-what").inner_text())
+        page.keyboard.press("PageDown")
+    assert len(seen) == 7
+    page.keyboard.press("Escape")
+    expect(card).to_be_hidden()
+    expect(page.get_by_role("button", name="Learn in seven cards")).to_be_focused()
+
+
+def test_presenter_keys_are_letters_only_when_asked_for(served, visit):
+    page = visit(served[1], recorded=True)
+    page.goto(f"{served[1]}?card=3")
+    card = page.locator(".kvr-lessons")
+    expect(card).to_contain_text("Card 3 of 7")
+    page.keyboard.press("n")
+    expect(card).to_contain_text("Card 3 of 7")
+    card.get_by_role("button", name="Presenter keys").click()
+    page.keyboard.press("r")
+    expect(card.locator(".kvr-reveal")).not_to_be_empty()
+    page.keyboard.press("n")
+    expect(card).to_contain_text("Card 4 of 7")
+    page.fill("#kvr-problem textarea", "")
+    page.locator("#kvr-problem textarea").press_sequentially("pnr")
+    expect(page.locator("#kvr-problem textarea")).to_have_value("pnr")
+    expect(card).to_contain_text("Card 4 of 7")
+
+
+def test_projector_writes_large(served, visit):
+    page = visit(served[1], recorded=True)
+    size = "getComputedStyle(document.querySelector('.kvr-run .kvr-text')).fontSize"
+    page.wait_for_selector(".kvr-card")
+    before = page.evaluate(size)
+    page.get_by_role("button", name="Projector").click()
+    assert float(page.evaluate(size)[:-2]) > float(before[:-2])
+
+
+def test_the_static_site_replays_without_any_server_of_ours(visit, tmp_path):
+    export(tmp_path / "site")
+    handler = functools.partial(QuietHandler, directory=tmp_path / "site")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        page = visit(f"http://127.0.0.1:{server.server_address[1]}/", recorded=True)
+        expect(page.locator(".kvr-run .kvr-end")).to_be_visible()
+        expect(page.locator(".kvr-plot .main-svg").first).to_be_visible()
+        expect(page.get_by_role("button", name="Go on from here")).to_have_count(0)
+        page.get_by_role("link", name="It never finds the end").click()
+        expect(page.locator(".kvr-run .kvr-replay-what")).to_contain_text("example:lab-derails")
+        page.get_by_role("button", name="Compare methods").click()
+        expect(page.locator(".kvr-compare-lane")).to_have_count(4)
+        server.shutdown()
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass

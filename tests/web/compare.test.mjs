@@ -1,0 +1,103 @@
+// Several runs on one time line, how they ended, and what the lessons promise about their recordings.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import test from "node:test";
+
+import { LESSONS } from "../../assets/js/lessons.mjs";
+import { countsAt, firstDifference, merge } from "../../assets/js/merge.mjs";
+import { TailParser } from "../../assets/js/parse.mjs";
+import { linesOf } from "../../assets/js/sparkline.mjs";
+import { apply, newState } from "../../assets/js/state.mjs";
+import { figuresOf, leastOf } from "../../assets/js/verdict_table.mjs";
+import { translator } from "../../assets/js/i18n.mjs";
+
+const run = (...marks) => marks.map((mark, seq) => {
+  const [type, t_ms, more] = mark.split(":");
+  return { type, seq, t_ms: Number(t_ms), ...(type === "step_begin" ? { step: Number(more) } : {}) };
+});
+const fast = run("header:0", "step_begin:10:0", "commit:20", "step_begin:30:1", "commit:40", "end:41");
+const slow = run("header:0", "step_begin:100:0", "commit:900", "end:950");
+const recorded = (name) => {
+  const text = readFileSync(new URL(`../../examples/traces/${name}.ndjson`, import.meta.url), "utf8");
+  return new TailParser().feed(text).events;
+};
+const stateOf = (events) => events.reduce(apply, newState());
+
+test("runs race within a step and wait for one another between steps", () => {
+  const { events, stops } = merge([fast, slow]);
+  assert.deepEqual(stops.map((stop) => [stop.step, stop.count]), [[null, 2], [0, 7], [1, 10]]);
+  assert.ok(events.every((entry, i) => !i || entry.t_ms >= events[i - 1].t_ms));
+  assert.deepEqual(countsAt(events, stops[1].count, 2), [3, 4]);
+  assert.deepEqual(countsAt(events, events.length, 2), [fast.length, slow.length]);
+});
+
+test("nothing to merge is nothing", () => {
+  assert.deepEqual(merge([]), { events: [], stops: [] });
+  assert.equal(firstDifference([]), null);
+});
+
+test("runs part where their steps differ, or where one has ended", () => {
+  const said = (...texts) => ({ steps: texts.map((text, index) => ({ index, commit: { text } })) });
+  assert.equal(firstDifference([said("a", "b"), said("a ", "b")]), null);
+  assert.equal(firstDifference([said("a", "b"), said("a", "c")]), 1);
+  assert.equal(firstDifference([said("a", "b"), said("a")]), 1);
+});
+
+test("several runs in one text are several runs", () => {
+  const parser = new TailParser();
+  const events = parser.feed(readFileSync(new URL("../../examples/traces/lab-rescue-compared.ndjson", import.meta.url), "utf8")).events;
+  assert.equal(events.filter((event) => event.type === "header").length, 4);
+  assert.deepEqual(parser.problems, []);
+});
+
+test("the least of a column is marked, but not a wrong run's", () => {
+  const rows = [{ tokens: 9, right: true }, { tokens: 3, right: false }, { tokens: 5, right: null }];
+  assert.deepEqual([...leastOf(rows, "tokens")], [2]);
+  assert.deepEqual([...leastOf([{ tokens: 1 }, { tokens: 1 }], "tokens")], []);
+  assert.deepEqual([...leastOf([{ tokens: 1 }, { tokens: null }], "tokens")], []);
+});
+
+test("a run's figures are those of its end", () => {
+  const events = recorded("lab-rescue");
+  const end = events.at(-1);
+  const figures = figuresOf(stateOf(events));
+  assert.equal(figures.method, "kv-rescue");
+  assert.equal(figures.right, true);
+  assert.equal(figures.tokens, end.totals.base.committed + end.totals.helper.committed);
+  assert.equal(figuresOf(stateOf(events.slice(0, 20))).tokens, null);
+  assert.equal(linesOf(stateOf(events)).reward.length, end.steps);
+});
+
+test("every lesson finds in its recording what it tells", () => {
+  const t = translator();
+  assert.equal(LESSONS.length, 7);
+  LESSONS.forEach((lesson, index) => {
+    const whole = stateOf(recorded(lesson.trace));
+    const step = lesson.step(whole);
+    if (step !== undefined) assert.ok(step >= 0 && step < whole.steps.length - 1, lesson.trace);
+    const values = lesson.values(whole, step ?? null);
+    for (const [name, value] of Object.entries(values)) assert.ok(typeof value === "string" ? value && value !== "NaN" : Number.isFinite(value), `${lesson.trace}: ${name} ${value}`);
+    for (const part of ["title", "text", "question", "option.1", "option.2", "option.3", "reveal"]) assert.ok(!/[{}]/.test(t(`lesson.${index + 1}.${part}`, values).replace(/\\boxed\{[^}]*\}/, "")), part);
+    assert.ok(lesson.right >= 1 && lesson.right <= 3);
+  });
+});
+
+test("what the lessons say about right and wrong is so", () => {
+  const ended = (name) => stateOf(recorded(name)).closing;
+  assert.equal(ended("lab-forgets").correct, false);
+  assert.equal(ended("lab-derails").correct, false);
+  assert.equal(ended("lab-helper").correct, false);
+  assert.equal(ended("lab-easy").correct, true);
+  assert.equal(ended("lab-rescue").correct, true);
+  // Card 4: the helper's first wrong step is a sum; card 5: the helper's step is looked up, not calculated.
+  const at = (index) => {
+    const whole = stateOf(recorded(LESSONS[index].trace));
+    return LESSONS[index].values(whole, LESSONS[index].step(whole) ?? null);
+  };
+  assert.match(at(3).bad, /\d+ [-+*] \d+ = \d+/);
+  assert.match(at(4).said, /^(First|Next), /);
+  assert.match(at(1).next, /^(First|Next), /);
+  assert.ok(at(6).last <= at(6).limit && at(6).first > at(6).limit);
+  assert.ok(at(5).best - at(5).worst > 0.5);
+});
