@@ -21,6 +21,7 @@ export function createCompare({ t, api, onOpen, onRun }) {
   const root = el("div", "kvr-compare");
   const problem = el("p", "kvr-problem");
   problem.dir = "auto";
+  problem.tabIndex = 0; // it scrolls
   const verdicts = el("div");
   const parting = el("p", "kvr-note kvr-parting");
   const share = createShare({ t, files: { trace: traces, table: tableCsv }, copies: { link } });
@@ -163,6 +164,8 @@ function createLane({ t, onSelect, onRun }) {
     setText(facts, header ? statusOf(state, t) : "");
     answer.replaceChildren(...(closing ? result(closing, t) : []));
     root.setAttribute("aria-label", title.textContent);
+    // Regions of a kind are told apart by their run.
+    for (const [part, label] of [[steps.root, "steps.label"], [memory.root, "memory.label"]]) part.setAttribute("aria-label", `${title.textContent}: ${t(label)}`);
   }
 
   return {

@@ -16,6 +16,7 @@ export function createHeader({ t }) {
   const facts = el("div", "kvr-facts");
   const problem = el("p", "kvr-problem");
   problem.dir = "auto";
+  problem.tabIndex = 0; // it scrolls
   put(root, status, problem, facts);
   let shown = null;
   let resumed = null;

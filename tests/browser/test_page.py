@@ -295,7 +295,9 @@ def test_other_models_bring_their_examples_settings_and_problems(served, visit):
 
 def test_a_recorded_run_is_there_before_anything_runs(served, visit):
     page = visit(served[1], recorded=True)
-    expect(page.locator(".kvr-run .kvr-replay-what")).to_contain_text("Recorded run: Rescued step by step. Made by: python -m kvrescue run example:lab-rescue")
+    expect(page.locator(".kvr-run .kvr-replay-what")).to_contain_text(
+        "Recorded run: Rescued step by step. Made by: python -m kvrescue run example:lab-rescue"
+    )
     expect(page.locator(".kvr-end")).to_be_visible()
     assert page.locator(".kvr-card").count() > 8
     page.locator(".kvr-run .kvr-replay .kvr-range").fill("3")
@@ -542,8 +544,7 @@ def test_a_comparison_fits_a_phone(served, visit, theme):
 
 
 def test_a_run_goes_on_from_a_step_of_any_trace(served, visit):
-    backend, url = served
-    page = visit(url, recorded=True)
+    page = visit(served[1], recorded=True)
     page.locator("#kvr-set").get_by_role("listbox").or_(page.locator("#kvr-set input")).first.click()
     page.get_by_role("option", name="Lab (bundled)").click()
     expect(page.locator("#kvr-problem textarea")).to_have_value(re.compile("books"))
