@@ -28,7 +28,7 @@ def main() -> None:
     others = [ModelBackend(name) for name in offered() if name != backend.model_set]
     page = build_page(backend, *others)
     backend.start()
-    options = launch_options()
+    options = launch_options(page)
     if args.host:
         options["server_name"] = args.host
     page.launch(server_port=args.port, **options)

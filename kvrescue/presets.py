@@ -184,7 +184,7 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples" / "problems.json"
 
 
 def load_examples() -> list[dict[str, Any]]:
-    """The page's examples: id, models, teaches, title, problem, answer and settings each."""
+    """The page's examples: id, models, problem, answer and settings each; what each teaches is among the words."""
     found: list[dict[str, Any]] = json.loads(EXAMPLES.read_text(encoding="utf-8"))
     return found
 

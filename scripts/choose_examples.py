@@ -21,6 +21,7 @@ from kvrescue.lab import story
 from kvrescue.lab.evaluate import solve
 from kvrescue.lab.story import Difficulty
 from kvrescue.models.load import Pair, load_pair
+from kvrescue.ui.words import words
 
 FILE = presets.EXAMPLES
 TRACES = FILE.parent / "traces"
@@ -35,52 +36,41 @@ COMPARED: dict[str, str] = {
 RECO: dict[str, Any] = {**presets.MODEL_SETS["lab"].reco, "greedy_first": False}
 
 Runs = dict[str, Record]
-LESSONS: list[tuple[str, str, str, Difficulty, dict[str, Any], Callable[[Runs], bool]]] = [
+# What each teaches, and its title, are among the words (assets/i18n).
+LESSONS: list[tuple[str, Difficulty, dict[str, Any], Callable[[Runs], bool]]] = [
     (
         "lab-rescue",
-        "Start here",
-        "Rescued step by step",
         "medium",
         {},
         lambda runs: runs["full"].right and both(runs["kv-rescue"]) and not (runs["evicted"].right or runs["helper"].right),
     ),
     (
         "lab-forgets",
-        "The same weights, evicted",
-        "It invents what it forgot",
         "medium",
         {"method": "evicted"},
         lambda runs: runs["full"].right and runs["evicted"].answered and runs["evicted"].first_error == "recall",
     ),
     (
         "lab-derails",
-        "See a mind derail",
-        "It never finds the end",
         "medium",
         {"method": "evicted"},
         lambda runs: runs["full"].right and not runs["evicted"].answered,
     ),
-    ("lab-full", "The same weights, whole memory", "Nothing is forgotten", "medium", {"method": "full"}, lambda runs: runs["full"].right),
+    ("lab-full", "medium", {"method": "full"}, lambda runs: runs["full"].right),
     (
         "lab-helper",
-        "The helper alone",
-        "It remembers, and miscalculates",
         "medium",
         {"method": "helper"},
         lambda runs: runs["helper"].answered and not runs["helper"].right and runs["helper"].first_error == "arithmetic",
     ),
     (
         "lab-easy",
-        "A short story",
-        "Three people, rescued",
         "easy",
         {},
         lambda runs: runs["kv-rescue"].right and not runs["evicted"].right and runs["full"].right,
     ),
     (
         "lab-reco",
-        "ReCo",
-        "One reward drives memory, reflection and stopping",
         "medium",
         {"method": "reco", **RECO},
         lambda runs: runs["reco"].right and runs["reco"].probes > 0 and runs["reco"].suppressed > 0,
@@ -112,7 +102,7 @@ def main() -> None:
     chosen: list[dict[str, Any]] = []
     used: set[tuple[str, int]] = set()
     memos: dict[tuple[str, int], _Memo] = {}
-    for name, teaches, title, level, settings, shows in LESSONS:
+    for name, level, settings, shows in LESSONS:
         for index in range(MOST):
             at = (level, index)
             if at not in used and shows(memos.setdefault(at, _Memo(pair, index, level))):
@@ -123,9 +113,7 @@ def main() -> None:
         used.add(at)
         told = story.held_out(SEED, index, level)
         print(f"{name}: problem {index}", flush=True)
-        chosen.append(
-            {"id": name, "models": "lab", "teaches": teaches, "title": title, "problem": told.text, "answer": str(told.answer), "settings": settings}
-        )
+        chosen.append({"id": name, "models": "lab", "problem": told.text, "answer": str(told.answer), "settings": settings})
     others = [one for one in json.loads(FILE.read_text(encoding="utf-8")) if one["models"] != "lab"]
     FILE.write_text(json.dumps([*chosen, *others], indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
@@ -140,7 +128,7 @@ def record() -> None:
         if example["models"] != "lab":
             continue
         name = example["id"]
-        entry = {"id": name, "title": example["title"], **_recorded(name, f"{name}.ndjson")}
+        entry = {"id": name, "title": words("en")(f"example.{name}.title"), **_recorded(name, f"{name}.ndjson")}
         if name in COMPARED:
             entry["compare"] = _recorded(name, f"{name}-compared.ndjson", "--compare", COMPARED[name])
         index.append(entry)

@@ -30,7 +30,7 @@ def main() -> None:
     backend = ModelBackend()
     page = build_page(backend, *(ModelBackend(name) for name in offered() if name != backend.model_set))
     backend.start()
-    _, url, _ = page.launch(prevent_thread_lock=True, quiet=True, **launch_options())
+    _, url, _ = page.launch(prevent_thread_lock=True, quiet=True, **launch_options(page))
     while not backend.status().ready:
         if backend.status().error:
             raise SystemExit(backend.status().error)

@@ -10,6 +10,7 @@ from kvrescue import presets
 from kvrescue.cli import main
 from kvrescue.config import ConfigError
 from kvrescue.trace import read_runs, read_trace
+from kvrescue.ui.words import words
 
 TRACES = presets.EXAMPLES.parent / "traces"
 INDEX = json.loads((TRACES / "index.json").read_text(encoding="utf-8"))
@@ -26,7 +27,7 @@ def test_every_example_of_the_lab_has_a_recording_and_nothing_else_lies_there():
 def test_a_recording_is_a_whole_trace_of_its_example(entry):
     example, trace = EXAMPLES[entry["id"]], read_trace(TRACES / entry["file"])
     header = trace[0]
-    assert header.problem == example["problem"] and entry["title"] == example["title"]
+    assert header.problem == example["problem"] and entry["title"] == words("en")(f"example.{entry['id']}.title")
     assert {name: header.config[name] for name in example["settings"]} == example["settings"]
     assert entry["command"] == f"python -m kvrescue run example:{entry['id']} --trace {entry['file']}"
     assert trace[-1].type == "end" and header.reference == example["answer"]

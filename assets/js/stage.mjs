@@ -86,7 +86,7 @@ export function mount(root, { loadPlotly, emit, strings = null, api = null, fork
   }
 
   // A run of a comparison is no recording of its own: it has no address.
-  const aloneAbout = () => (about ? { ...about, id: undefined } : null);
+  const aloneAbout = () => (about ? { ...about, example: about.id, id: undefined } : null);
 
   function add(events) {
     const fresh = new Map();

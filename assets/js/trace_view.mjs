@@ -178,9 +178,16 @@ export function createRun({ t, loadPlotly, emit, api, onOpen, forks }) {
   };
 }
 
+// A recording's title in the reader's language, if there is one.
+function titleOf({ id, example = id, title }, t) {
+  const key = `example.${example}.title`;
+  const said = t(key);
+  return said === key ? title : said;
+}
+
 /** What is shown and where it comes from, in words. @param {About} about */
 export function aboutWords(about, closed, t) {
-  if (about?.command) return t("replay.recorded", { title: about.title, command: about.command });
+  if (about?.command) return t("replay.recorded", { title: titleOf(about, t), command: about.command });
   if (about?.name) return t("replay.opened", { name: about.name });
   return closed ? t("replay.this") : t("replay.live");
 }

@@ -14,18 +14,17 @@ class Parts:
     """In order of preference when scores tie."""
     evicting: bool
     """The base's cache is compacted to the budget; otherwise it keeps everything."""
-    title: str
     control: Literal["none", "uniform", "reco"] = "none"
     """Who decides after a step what is kept: nobody, a fixed share, or the reward (kvrescue/reco)."""
 
 
 PARTS: dict[Method, Parts] = {
-    "full": Parts(("base",), False, "Full KV"),
-    "evicted": Parts(("base",), True, "Evicted"),
-    "evicted-stepwise": Parts(("base",), True, "Evicted, best of N"),
-    "helper": Parts(("helper",), False, "Helper alone"),
-    "kv-rescue": Parts(("base", "helper"), True, "KV-Rescue"),
-    "reco-uniform": Parts(("base",), True, "Fixed share kept", "uniform"),
-    "reco": Parts(("base",), True, "ReCo", "reco"),
-    "reco+rescue": Parts(("base", "helper"), True, "ReCo + KV-Rescue", "reco"),
+    "full": Parts(("base",), False),
+    "evicted": Parts(("base",), True),
+    "evicted-stepwise": Parts(("base",), True),
+    "helper": Parts(("helper",), False),
+    "kv-rescue": Parts(("base", "helper"), True),
+    "reco-uniform": Parts(("base",), True, "uniform"),
+    "reco": Parts(("base",), True, "reco"),
+    "reco+rescue": Parts(("base", "helper"), True, "reco"),
 }

@@ -5,15 +5,18 @@ from __future__ import annotations
 import html
 import os
 import random
+import time
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from statistics import median
 from typing import Any
 
 import gradio as gr
 
 from kvrescue import presets
 from kvrescue.bench.grading import MOST_REFERENCE_CHARS, Kind, graded
-from kvrescue.config import MAX_PROBLEM_CHARS, ConfigError, RunConfig, assumptions, check_problem, make_config
-from kvrescue.engine.methods import PARTS
+from kvrescue.config import MAX_PROBLEM_CHARS, METHODS, ConfigError, RunConfig, assumptions, check_problem, make_config
 from kvrescue.events import AnyEvent
 from kvrescue.lab.story import DIFFICULTIES, held_out
 from kvrescue.opening import Opening, make_opening
@@ -24,8 +27,8 @@ from kvrescue.ui.sessions import Sessions
 from kvrescue.ui.stream import paced, slowed
 from kvrescue.ui.theme import PAGE_CSS, PAGE_JS, theme
 from kvrescue.ui.viewer import RECORDED_JS, THRESHOLDS_JS, routes, viewer
+from kvrescue.ui.words import Say, label, labels, language_of, translated, words
 
-CLAIM = "A language model forgets when its KV cache is evicted. Watch it lose the thread, and see a small helper bring it back, step by step."
 QUEUE_SIZE = 32
 OWN = "own"
 """Stands for somebody's own models among the model sets."""
@@ -42,6 +45,8 @@ class Page:
         self.backends = {backend.model_set or OWN: backend for backend in backends}
         self.start_set = next(iter(self.backends))
         self.sessions = Sessions()
+        self.times: dict[tuple[str, str, int], deque[float]] = defaultdict(lambda: deque(maxlen=8))
+        """Seconds that the newest finished runs took, by models, method and candidates."""
         self.defaults = {name: presets.default_config(backend.model_set).model_dump() for name, backend in self.backends.items()}
         self.examples = {example["id"]: example for example in presets.load_examples()}
 
@@ -51,12 +56,29 @@ class Page:
 
     # --- model sets ---------------------------------------------------------------------------------------------------------
 
-    def switch(self, models: str) -> list[Any]:
+    def switch(self, request: gr.Request, models: str) -> list[Any]:
         """Other models were chosen: they begin to load, and examples and settings become theirs."""
         self.backends[models].start()
-        examples = self.examples_of(models)
+        examples, say = self.examples_of(models), words(language_of(request))
         filled = self.fill_example(models, examples[0]["id"])
-        return [gr.Timer(active=True), gr.update(choices=choices(examples), value=examples[0]["id"]), gr.update(visible=models == "lab"), *filled]
+        return [
+            gr.Timer(active=True),
+            gr.update(choices=choices(examples, say), value=examples[0]["id"]),
+            gr.update(visible=models == "lab"),
+            *filled,
+        ]
+
+    def speak(self, request: gr.Request) -> list[Any]:
+        """What Gradio does not translate in the browser: the heading, and the words of choices; in the order of the listener's outputs."""
+        language = language_of(request)
+        if language == "en":
+            return [gr.skip()] * (5 + len(settings.CHOSEN))
+        say = words(language)
+        methods = gr.update(choices=settings.method_choices(say))
+        levels = gr.update(choices=[(say(f"choice.difficulty.{level}"), level) for level in DIFFICULTIES])
+        examples = gr.update(choices=choices(self.examples_of(self.start_set), say))
+        chosen = [gr.update(choices=settings.choices_of(field, say)) for field in settings.CHOSEN]
+        return [heading(say), examples, methods, methods, levels, *chosen]
 
     @staticmethod
     def new_problem(difficulty: str) -> tuple[str, str]:
@@ -87,14 +109,15 @@ class Page:
         values = {**self.defaults[models], **presets.default_settings(models, method)}
         return [values[name] for name in settings.SUITED]
 
-    def explain(self, models: str, *inputs: Any) -> tuple[str, str]:
+    def explain(self, request: gr.Request, models: str, *inputs: Any) -> tuple[str, str]:
         """What differs from the defaults, and the assumptions panel, for the settings as they stand."""
+        say = words(language_of(request))
         values = self.values(inputs)
         try:
             config = settings.to_config(values)
         except ConfigError as error:
-            return f"⚠ {as_code(str(error))}", gr.skip()
-        return settings.changes(config.model_dump(), self.defaults[models]), assumptions_table(config)
+            return f"⚠ {as_code(translated(str(error), language_of(request)))}", gr.skip()
+        return settings.changes(config.model_dump(), self.defaults[models], say), assumptions_table(config, say)
 
     def from_link(self, request: gr.Request) -> list[Any]:
         """A link that carries a run's settings fills the form and starts nothing; a link that does not read is told, and changes nothing."""
@@ -104,7 +127,7 @@ class Page:
         try:
             models, problem, values = settings.from_link(text)
         except ConfigError as error:
-            raise plain_error(str(error)) from None
+            raise plain_error(translated(str(error), language_of(request))) from None
         chosen = models if models in self.backends else self.start_set
         self.backends[chosen].start()
         return [chosen, problem, *(values[name] for name in settings.FIELDS)]
@@ -115,19 +138,19 @@ class Page:
         """Run was pressed: bad input is told before the run takes a place in the queue; else only Stop can be pressed now."""
         try:
             self.backends[models].check(check_problem(problem))
-            settings.to_config(self.values(inputs))
+            config = settings.to_config(self.values(inputs))
         except ConfigError as error:
-            raise plain_error(str(error)) from None
-        return [*self.expect(request), None]
+            raise plain_error(translated(str(error), language_of(request))) from None
+        return [*self.expect(request, models, [config]), None]
 
     def start_comparison(self, request: gr.Request, models: str, problem: str, methods: list[str], *inputs: Any) -> list[Any]:
         """Compare was pressed: as :meth:`start`, for every method."""
         try:
             self.backends[models].check(check_problem(problem))
-            self.lanes(models, methods, inputs)
+            lanes = self.lanes(models, methods, inputs)
         except ConfigError as error:
-            raise plain_error(str(error)) from None
-        return self.expect(request)
+            raise plain_error(translated(str(error), language_of(request))) from None
+        return self.expect(request, models, lanes)
 
     def start_fork(self, request: gr.Request, models: str, event: gr.EventData, *inputs: Any) -> list[Any]:
         """A run is to go on from a step of the trace in the viewer, with the settings of the form. The trace may be anybody's file."""
@@ -138,20 +161,38 @@ class Page:
                 raise ConfigError("models", f"The trace was made by the models {str(asked['models'])[:40]!r}; choose them first.")
             self.backends[models].check(problem)
             opening = make_opening(asked.get("opening"))
-            settings.to_config(self.values(inputs))
+            config = settings.to_config(self.values(inputs))
         except ConfigError as error:
-            raise plain_error(str(error)) from None
+            raise plain_error(translated(str(error), language_of(request))) from None
         reference = asked.get("reference")
-        return [*self.expect(request), problem, reference if isinstance(reference, str) else "", opening]
+        return [*self.expect(request, models, [config]), problem, reference if isinstance(reference, str) else "", opening]
 
-    def expect(self, request: gr.Request) -> list[Any]:
-        self.sessions.expect(request.session_hash or "")
+    def expect(self, request: gr.Request, models: str, configs: list[RunConfig]) -> list[Any]:
+        """Only Stop can be pressed now; the status line says how many are first and how long it usually takes."""
+        key = request.session_hash or ""
+        self.sessions.expect(key)
         only_stop = [gr.update(interactive=False), gr.update(interactive=False), gr.update(interactive=True, variant="primary")]
-        return [*only_stop, gr.update(interactive=False), "waiting for the model"]
+        return [*only_stop, gr.update(interactive=False), self.waiting(request, models, configs)]
+
+    def waiting(self, request: gr.Request, models: str, configs: list[RunConfig]) -> str:
+        say = words(language_of(request))
+        ahead, seconds = self.sessions.ahead(request.session_hash or ""), self.usual_seconds(models, configs)
+        first = say("page.ahead", n=ahead) if ahead else say("page.waiting")
+        return first + (say("page.usual", seconds=round(seconds)) if seconds and seconds >= 1 else "")
+
+    def usual_seconds(self, models: str, configs: list[RunConfig]) -> float | None:
+        """How long such runs have taken here; None when one of them is new."""
+        known = [self.times.get((models, config.method, config.candidates)) for config in configs]
+        return sum(median(times) for times in known if times) if all(known) else None
+
+    def health(self) -> dict[str, Any]:
+        """Which models are ready, and counts without anybody's text."""
+        states = {name: "failed" if (now := one.status()).error else "ready" if now.ready else "loading" for name, one in self.backends.items()}
+        return {"status": "ok", "models": states, **self.sessions.health()}
 
     def lanes(self, models: str, methods: list[str], inputs: tuple[Any, ...]) -> list[RunConfig]:
         """One configuration a method, in the page's order."""
-        chosen = [name for name in PARTS if name in (methods or [])]
+        chosen = [name for name in METHODS if name in (methods or [])]
         if not 2 <= len(chosen) <= MOST_LANES:
             raise ConfigError("methods", f"{len(chosen)} methods are chosen; a comparison takes 2 to {MOST_LANES}.")
         config = settings.to_config(self.values(inputs))
@@ -170,32 +211,37 @@ class Page:
     ) -> Iterator[tuple[str, str]]:
         key = request.session_hash or ""
         stop = self.sessions.begin(key)
-        progress = Progress()
+        say = words(language_of(request))
+        progress = Progress(say)
         text, failed = "", ""
         kind: Kind = "lab" if models == "lab" else "math"
         try:
             lanes = configs()
             known = str(reference or "").strip()[:MOST_REFERENCE_CHARS]
             for number, config in enumerate(lanes):
-                progress = Progress(f"{PARTS[config.method].title} ({number + 1} of {len(lanes)}): " if len(lanes) > 1 else "")
+                several = say("page.lane", method=say(f"method.{config.method}"), at=number + 1, most=len(lanes)) if len(lanes) > 1 else ""
+                progress = Progress(say, several)
+                began = time.monotonic()
                 events = self.backends[models].run(check_problem(problem), config, stop, opening)
                 for piece in paced(slowed(graded(events, known, kind), pace_of(models), stop), progress.see):
                     text += piece
                     yield text, progress.line(config)
                 failed = failed or progress.error
+                if progress.closed == "finished":
+                    self.times[models, config.method, config.candidates].append(time.monotonic() - began)
                 if progress.closed == "stopped":
                     break
         except ConfigError as error:
-            raise plain_error(str(error)) from None
+            raise plain_error(translated(str(error), language_of(request))) from None
         finally:
             stop.set()
-            self.sessions.finish(key, stop, progress.run, text)
+            self.sessions.finish(key, stop, progress.run, text, bool(failed))
         if failed:
-            raise plain_error(f"{failed} (run {progress.run})")
+            raise plain_error(say("page.failed", message=translated(failed, language_of(request)), run=progress.run))
 
     def stop(self, request: gr.Request) -> str:
         self.sessions.stop(request.session_hash or "")
-        return "stopping"
+        return words(language_of(request))("page.stopping")
 
     def forget(self, request: gr.Request) -> None:
         self.sessions.forget(request.session_hash or "")
@@ -209,22 +255,26 @@ class Page:
 
     # --- models and problem -------------------------------------------------------------------------------------------------
 
-    def poll(self, models: str) -> tuple[str, Any]:
+    def poll(self, request: gr.Request, models: str) -> tuple[str, Any]:
         status = self.backends[models].status()
-        return badge(status), gr.Timer(active=not (status.ready or status.error))
+        language = language_of(request)
+        error = translated(status.error, language) if status.error else None
+        said = replace(status, text=translated(status.text, language), note=translated(status.note, language), error=error)
+        return badge(said, words(language)), gr.Timer(active=not (status.ready or status.error))
 
-    def count(self, models: str, problem: str) -> str:
+    def count(self, models: str, problem: str, request: gr.Request | None = None) -> str:
+        say = words(language_of(request))
         tokens = self.backends[models].count_tokens(problem) if problem and len(problem) <= MAX_PROBLEM_CHARS else None
-        size = f"{len(problem or ''):,} of {MAX_PROBLEM_CHARS:,} characters"
-        return f"{tokens:,} tokens · {size}" if tokens is not None else size
+        size = say("page.characters", now=len(problem or ""), most=MAX_PROBLEM_CHARS)
+        return f"{say('page.tokens', n=tokens)} · {size}" if tokens is not None else size
 
 
 class Progress:
     """The status line of a run, from its events."""
 
-    def __init__(self, before: str = "") -> None:
+    def __init__(self, say: Say, before: str = "") -> None:
         """``before``: what the line begins with."""
-        self.before = before
+        self.say, self.before = say, before
         self.run, self.step, self.tokens, self.error, self.closed = "", 0, 0, "", ""
 
     def see(self, event: AnyEvent) -> None:
@@ -234,16 +284,22 @@ class Progress:
         elif event.type == "commit":
             self.tokens += event.tokens
         elif event.type == "error":
-            self.error = self.closed = event.message
+            self.error, self.closed = event.message, "failed"
         elif event.type == "end":
-            self.closed = {"stopped": "stopped", "deadline": "time is up"}.get(event.reason, "finished")
+            self.closed = event.reason if event.reason in ("stopped", "deadline") else "finished"
 
     def line(self, config: RunConfig) -> str:
         if self.closed:
-            return f"{self.before}{self.closed} after {self.tokens} tokens in {self.step} steps"
-        if not self.step:
-            return f"{self.before}reading the problem"
-        return f"{self.before}step {self.step} of at most {config.max_steps} · {self.tokens} tokens committed"
+            line = self.say(f"page.closed.{self.closed}", tokens=self.tokens, step=self.step, steps=self.step, message=as_code(self.error))
+        elif not self.step:
+            line = self.say("page.reading")
+        else:
+            line = self.say("page.step", step=self.step, most=config.max_steps, tokens=self.tokens)
+        return self.before + line
+
+
+def heading(say: Say) -> str:
+    return f"# kvrescue\n{say('page.claim')}"
 
 
 def plain_error(message: str) -> gr.Error:
@@ -256,23 +312,24 @@ def as_code(text: str) -> str:
     return "`" + " ".join(text.replace("`", "'").split()) + "`"
 
 
-def badge(status: BackendStatus) -> str:
+def badge(status: BackendStatus, say: Say) -> str:
     if status.error:
-        return f"✕ **no models**: {as_code(status.error)}"
+        return say("page.badge.none", why=as_code(status.error))
     if not status.ready:
-        return f"◌ {html.escape(status.text)} … the page is ready, runs start when the models are"
+        return say("page.badge.loading", what=html.escape(status.text))
     note = f" {html.escape(status.note)}" if status.note else ""
-    return f"● ready on {html.escape(status.device)}: {html.escape(status.models)}.{note}"
+    return say("page.badge.ready", device=html.escape(status.device), models=html.escape(status.models), note=note)
 
 
-def assumptions_table(config: RunConfig) -> str:
-    head = ["The papers do not give these values; they are our choices, recorded in every trace.", "", "| setting | now | note |", "|---|---|---|"]
+def assumptions_table(config: RunConfig, say: Say) -> str:
+    titles = " | ".join(say(f"page.assumed.{name}") for name in ("setting", "now", "note"))
+    head = [say("page.assumed"), "", f"| {titles} |", "|---|---|---|"]
     rows = [(row["field"], as_code(repr(row["value"])).replace("|", "\\|"), row["note"]) for row in assumptions(config)]
     return "\n".join(head + [f"| {field} | {value} | {note} |" for field, value, note in rows])
 
 
-def choices(examples: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    return [(f"{one['teaches']}: {one['title']}", one["id"]) for one in examples]
+def choices(examples: list[dict[str, Any]], say: Say) -> list[tuple[str, str]]:
+    return [(f"{say(f'example.{name}.teaches')}: {say(f'example.{name}.title')}", name) for name in (one["id"] for one in examples)]
 
 
 def pace_of(models: str) -> float:
@@ -283,22 +340,28 @@ def set_title(models: str) -> str:
     return (presets.OWN_MODELS if models == OWN else presets.MODEL_SETS[models]).title
 
 
-def build_page(*backends: Backend) -> gr.Blocks:
+class Served(gr.Blocks):
+    """The page, and what it says about itself at /kvrescue/health."""
+
+    health: Callable[[], dict[str, Any]]
+
+
+def build_page(*backends: Backend) -> Served:
     """The page over one or more model sets; the first is shown, the others are loaded when a visitor chooses them."""
     page = Page(*backends)
     backend, defaults, examples = backends[0], page.defaults[page.start_set], page.examples_of(page.start_set)
     first = examples[0]
-    with gr.Blocks(title="kvrescue", analytics_enabled=False, fill_width=True, delete_cache=(3600, 86400)) as demo:
+    with Served(title="kvrescue", analytics_enabled=False, fill_width=True, delete_cache=(3600, 86400)) as demo:
         timer = gr.Timer(1.0)
         with gr.Row(elem_id="kvr-head"):
-            gr.Markdown(f"# kvrescue\n{CLAIM}", elem_id="kvr-title")
-            models = gr.Markdown(badge(backend.status()), elem_id="kvr-models")
+            title = gr.Markdown(heading(words("en")), elem_id="kvr-title")
+            models = gr.Markdown(badge(backend.status(), words("en")), elem_id="kvr-models")
         with gr.Row(elem_id="kvr-lane"):
             with gr.Column(scale=5, min_width=320):
                 with gr.Row():
                     example = gr.Dropdown(
-                        choices(examples),
-                        label="Example (fills the problem and the settings)",
+                        choices(examples, words("en")),
+                        label=label("page.example"),
                         value=first["id"],
                         filterable=False,
                         interactive=True,
@@ -308,7 +371,7 @@ def build_page(*backends: Backend) -> gr.Blocks:
                     )
                     models_choice = gr.Dropdown(
                         [(set_title(name), name) for name in page.backends],
-                        label="Models",
+                        label=label("page.models"),
                         value=page.start_set,
                         filterable=False,
                         interactive=True,
@@ -317,12 +380,12 @@ def build_page(*backends: Backend) -> gr.Blocks:
                         elem_id="kvr-set",
                     )
                 problem = gr.Textbox(
-                    label="Problem",
+                    label=label("page.problem"),
                     value=first["problem"],
                     lines=4,
                     max_lines=8,
-                    placeholder="Type a word problem, or choose an example.",
-                    info="Ctrl+Enter runs it",
+                    placeholder=label("page.problem.placeholder"),
+                    info=label("page.problem.info"),
                     interactive=True,
                     elem_id="kvr-problem",
                 )
@@ -330,7 +393,7 @@ def build_page(*backends: Backend) -> gr.Blocks:
                     counter = gr.Markdown(page.count(page.start_set, ""), elem_id="kvr-count")
                     reference = gr.Textbox(
                         first["answer"],
-                        label="Right answer, if known",
+                        label=label("page.reference"),
                         max_length=MOST_REFERENCE_CHARS,
                         max_lines=1,
                         interactive=True,
@@ -338,31 +401,35 @@ def build_page(*backends: Backend) -> gr.Blocks:
                         elem_id="kvr-reference",
                     )
                 with gr.Row(visible=page.start_set == "lab", elem_id="kvr-generator") as generator:
-                    difficulty = gr.Radio(DIFFICULTIES, value="medium", label="Difficulty", interactive=True, scale=3, elem_id="kvr-difficulty")
-                    fresh = gr.Button("New problem", scale=1, min_width=120, elem_id="kvr-new")
+                    difficulty = gr.Radio(
+                        DIFFICULTIES, value="medium", label=label("page.difficulty"), interactive=True, scale=3, elem_id="kvr-difficulty"
+                    )
+                    fresh = gr.Button(label("page.new"), scale=1, min_width=120, elem_id="kvr-new")
                 with gr.Row():
-                    run = gr.Button("Run", variant="primary", min_width=80, elem_id="kvr-run")
-                    compare = gr.Button("Compare", min_width=80, elem_id="kvr-compare")
-                    stop = gr.Button("Stop", interactive=False, min_width=80, elem_id="kvr-stop")
-                    download = gr.DownloadButton("Trace", interactive=False, min_width=80, elem_id="kvr-download")
+                    run = gr.Button(label("page.run"), variant="primary", min_width=80, elem_id="kvr-run")
+                    compare = gr.Button(label("page.compare"), min_width=80, elem_id="kvr-compare")
+                    stop = gr.Button(label("page.stop"), interactive=False, min_width=80, elem_id="kvr-stop")
+                    download = gr.DownloadButton(label("page.trace"), interactive=False, min_width=80, elem_id="kvr-download")
                 status = gr.Markdown("", elem_id="kvr-status-line")
-                with gr.Accordion("Methods that Compare runs, one after another", open=False, elem_id="kvr-compared"):
+                with gr.Accordion(label("page.compared"), open=False, elem_id="kvr-compared"):
                     methods = gr.CheckboxGroup(
-                        settings.METHOD_CHOICES, value=COMPARED, label="Methods (2 to 4)", interactive=True, elem_id="kvr-methods"
+                        settings.method_choices(words("en")), value=COMPARED, label=label("page.methods"), interactive=True, elem_id="kvr-methods"
                     )
             with gr.Column(scale=6, min_width=320):
-                method = gr.Radio(settings.METHOD_CHOICES, value=defaults["method"], label="Method", interactive=True, elem_id="kvr-method")
+                method = gr.Radio(
+                    settings.method_choices(words("en")), value=defaults["method"], label=label("page.method"), interactive=True, elem_id="kvr-method"
+                )
                 with gr.Group():
                     basic = _grid(settings.BASIC, defaults)
-                with gr.Accordion("Advanced settings", open=False, elem_id="kvr-advanced"):
+                with gr.Accordion(label("page.advanced"), open=False, elem_id="kvr-advanced"):
                     advanced = _grid(settings.ADVANCED, defaults)
-                with gr.Accordion("ReCo settings", open=False, elem_id="kvr-reco"):
+                with gr.Accordion(label("page.reco"), open=False, elem_id="kvr-reco"):
                     reco = _grid(settings.RECO, defaults)
-                with gr.Accordion("Assumptions: what the papers leave open", open=False, elem_id="kvr-assumptions"):
-                    assumed = gr.Markdown(assumptions_table(make_config(**defaults)))
+                with gr.Accordion(label("page.assumptions"), open=False, elem_id="kvr-assumptions"):
+                    assumed = gr.Markdown(assumptions_table(make_config(**defaults), words("en")))
                 with gr.Row():
                     changed = gr.Markdown("", elem_id="kvr-changed")
-                    reset = gr.Button("Reset settings", size="sm", elem_id="kvr-reset")
+                    reset = gr.Button(label("page.reset"), size="sm", elem_id="kvr-reset")
         view = viewer()
         inputs: list[Any] = [method, *basic, *advanced, *reco]
         by_field = dict(zip(settings.FIELDS, inputs, strict=True))
@@ -385,6 +452,8 @@ def build_page(*backends: Backend) -> gr.Blocks:
             js=THRESHOLDS_JS,
             api_visibility="private",
         )
+        spoken = [title, example, method, methods, difficulty, *(by_field[field] for field in settings.CHOSEN)]
+        demo.load(page.speak, None, spoken, queue=False, **_QUIET)
         demo.load(page.from_link, None, [models_choice, problem, *inputs], **_QUIET)
         gr.on([demo.load, timer.tick], page.poll, models_choice, [models, timer], queue=False, **_QUIET)
 
@@ -415,7 +484,9 @@ def build_page(*backends: Backend) -> gr.Blocks:
         stop.click(page.stop, None, status, queue=False, **_QUIET)
         demo.unload(page.forget)
         gr.api(solve_with(page.backends), api_name="solve", **_MODEL)
-    return demo.queue(max_size=QUEUE_SIZE)
+    demo.queue(max_size=QUEUE_SIZE)
+    demo.health = page.health
+    return demo
 
 
 def _grid(controls: list[settings.Control], values: dict[str, Any], columns: int = 3) -> list[Any]:
@@ -426,10 +497,11 @@ def _grid(controls: list[settings.Control], values: dict[str, Any], columns: int
     return made
 
 
-def launch_options() -> dict[str, Any]:
+def launch_options(demo: Served) -> dict[str, Any]:
     """Arguments of ``Blocks.launch`` that belong to the page wherever it is served."""
     return {
         "theme": theme(),
+        "i18n": labels(),
         "css": PAGE_CSS,
         "js": PAGE_JS,
         "run_history": False,
@@ -437,7 +509,7 @@ def launch_options() -> dict[str, Any]:
         "show_error": True,
         "state_session_capacity": 256,
         "ssr_mode": False,
-        "app_kwargs": {"routes": routes()},
+        "app_kwargs": {"routes": routes(demo.health)},
         "max_file_size": "10mb",
         "server_name": os.environ.get("GRADIO_SERVER_NAME", "0.0.0.0" if os.environ.get("SPACE_ID") else "127.0.0.1"),
     }

@@ -9,8 +9,8 @@ from typing import Any
 
 import gradio as gr
 
-from kvrescue.config import MAX_PROBLEM_CHARS, ConfigError, RunConfig, check_problem, make_config
-from kvrescue.engine.methods import PARTS
+from kvrescue.config import MAX_PROBLEM_CHARS, METHODS, ConfigError, RunConfig, check_problem, make_config
+from kvrescue.ui.words import Say, label, table, words
 
 
 @dataclass(frozen=True)
@@ -18,80 +18,66 @@ class Control:
     """How a field is shown. ``top`` is where its slider ends; the command line and the API take the field's whole range."""
 
     field: str
-    label: str
-    info: str = ""
     top: float | None = None
     step: float | None = None
 
 
-METHOD_CHOICES = [(parts.title, name) for name, parts in PARTS.items()]
-POLICY_CHOICES = [
-    ("R-KV", "rkv"),
-    ("SnapKV", "snapkv"),
-    ("SnapKV while decoding", "snapkv-decode"),
-    ("StreamingLLM", "streaming-llm"),
-    ("H2O", "h2o"),
-    ("TOVA", "tova"),
-    ("KeyDiff", "keydiff"),
-    ("Knorm", "knorm"),
-]
-CHOICES: dict[str, list[tuple[str, str]]] = {
-    "policy": POLICY_CHOICES,
-    "scorer": [
-        ("process reward model", "prm"),
-        ("light estimator", "estimator"),
-        ("likelihood (full context)", "likelihood"),
-        ("rules", "rule"),
-        ("the lab's checker", "checker"),
-        ("nobody", "none"),
-    ],
-    "scorer_model": [("helper", "helper"), ("base", "base")],
-    "ratio_of": [("all tokens seen", "logical"), ("tokens still held", "resident")],
+POLICIES = {
+    "rkv": "R-KV",
+    "snapkv": "SnapKV",
+    "snapkv-decode": "SnapKV while decoding",
+    "streaming-llm": "StreamingLLM",
+    "h2o": "H2O",
+    "tova": "TOVA",
+    "keydiff": "KeyDiff",
+    "knorm": "Knorm",
 }
-
+"""Names of their papers, the same in every language."""
+CHOSEN = ("scorer", "scorer_model", "ratio_of")
+"""Fields whose choices have words of their own."""
 BASIC = [
-    Control("policy", "Eviction policy"),
-    Control("budget", "KV budget (tokens)", "", 512, 4),
-    Control("n", "Candidates N", "", 8, 1),
-    Control("tau_ent", "Entropy limit (nats)", "", 8, 0.05),
-    Control("tau_cmp", "gzip ratio limit", "", 1, 0.01),
-    Control("seed", "Seed"),
+    Control("policy"),
+    Control("budget", 512, 4),
+    Control("n", 8, 1),
+    Control("tau_ent", 8, 0.05),
+    Control("tau_cmp", 1, 0.01),
+    Control("seed"),
 ]
 ADVANCED = [
-    Control("buffer", "Buffer (tokens)", "may pile up before the next eviction", 256, 1),
-    Control("window", "Window (tokens)", "newest tokens, always kept, that judge the others", 64, 1),
-    Control("kernel", "Pooling kernel", "odd; SnapKV and R-KV", 31, 2),
-    Control("rkv_lambda", "R-KV lambda", "1: importance only, 0: redundancy only", 1, 0.01),
-    Control("sinks", "Sinks", "StreamingLLM: first tokens, always kept", 16, 1),
-    Control("protect_sink", "Protected first tokens", "KeyDiff and Knorm", 16, 1),
-    Control("protect_prompt", "Never evict the prompt"),
-    Control("temperature", "Temperature", "0 is greedy", 2, 0.05),
-    Control("top_p", "Top-p", "", 1, 0.01),
-    Control("greedy_first", "First candidate is greedy"),
-    Control("early_exit", "Early exit", "abort base candidates that degenerate"),
-    Control("ent_window", "Entropy window (tokens)", "", 128, 1),
-    Control("cmp_window", "gzip window (bytes)", "", 1024, 8),
-    Control("cmp_stride", "gzip stride (tokens)", "", 64, 1),
-    Control("max_step_tokens", "Longest step (tokens)", "", 512, 1),
-    Control("max_steps", "Most steps", "", 128, 1),
-    Control("max_tokens", "Most new tokens", "", 4096, 1),
-    Control("deadline_s", "Time limit (seconds)", "", 1800, 10),
-    Control("scorer", "Judge", "the PRM comes with the lab; likelihood and rules are stand-ins"),
-    Control("scorer_model", "Judge's weights", "likelihood reads with these"),
-    Control("system_prompt", "System prompt"),
+    Control("buffer", 256, 1),
+    Control("window", 64, 1),
+    Control("kernel", 31, 2),
+    Control("rkv_lambda", 1, 0.01),
+    Control("sinks", 16, 1),
+    Control("protect_sink", 16, 1),
+    Control("protect_prompt"),
+    Control("temperature", 2, 0.05),
+    Control("top_p", 1, 0.01),
+    Control("greedy_first"),
+    Control("early_exit"),
+    Control("ent_window", 128, 1),
+    Control("cmp_window", 1024, 8),
+    Control("cmp_stride", 64, 1),
+    Control("max_step_tokens", 512, 1),
+    Control("max_steps", 128, 1),
+    Control("max_tokens", 4096, 1),
+    Control("deadline_s", 1800, 10),
+    Control("scorer"),
+    Control("scorer_model"),
+    Control("system_prompt"),
 ]
 RECO = [
-    Control("retention_ratio", "Share kept (lambda)", "", 1, 0.05),
-    Control("delta", "Reward may move it by (delta)", "0 holds the share", 0.5, 0.01),
-    Control("reco_every", "Decide every (S tokens)", "", 512, 1),
-    Control("tau_l", "Low reward up to (tau_l)", "reflection is left alone", 1, 0.01),
-    Control("tau_h", "High reward from (tau_h)", "reflection is suppressed; two in a row ask for the answer", 1, 0.01),
-    Control("beta", "Penalty on reflection (beta)", "logits; 0 for none", 20, 0.5),
-    Control("tau_p", "Answer's perplexity up to (tau_p)", "0 never asks", 3, 0.01),
-    Control("max_probes", "Most questions", "", 50, 1),
-    Control("ratio_of", "Share of"),
-    Control("reflection_words", "Reflection words", "with commas"),
-    Control("closing_prompt", "Closing prompt", "up to the answer's opening brace"),
+    Control("retention_ratio", 1, 0.05),
+    Control("delta", 0.5, 0.01),
+    Control("reco_every", 512, 1),
+    Control("tau_l", 1, 0.01),
+    Control("tau_h", 1, 0.01),
+    Control("beta", 20, 0.5),
+    Control("tau_p", 3, 0.01),
+    Control("max_probes", 50, 1),
+    Control("ratio_of"),
+    Control("reflection_words"),
+    Control("closing_prompt"),
 ]
 MOST_LINK_CHARS = 6 * MAX_PROBLEM_CHARS + 20_000
 SUITED = ("policy", "window", "protect_prompt")
@@ -100,13 +86,23 @@ FREE_TEXT = ("system_prompt", "reflection_words", "closing_prompt")
 FIELDS = ["method", *(control.field for control in [*BASIC, *ADVANCED, *RECO])]
 
 
+def method_choices(say: Say) -> list[tuple[str, str]]:
+    return [(say(f"method.{name}"), name) for name in METHODS]
+
+
+def choices_of(field: str, say: Say) -> list[tuple[str, str]]:
+    if field == "policy":
+        return [(title, name) for name, title in POLICIES.items()]
+    return [(say(f"choice.{field}.{name}"), name) for name in RunConfig.model_json_schema()["properties"][field]["enum"]]
+
+
 def build(control: Control, value: Any) -> gr.components.Component:
     """The input of one field. Always interactive: a slider that feeds no listener would be rendered disabled."""
     schema = RunConfig.model_json_schema()["properties"][control.field]
-    common: dict[str, Any] = {"label": control.label, "value": value, "interactive": True, "elem_id": f"kvr-{control.field}"}
-    info = control.info or None
+    common: dict[str, Any] = {"label": label(f"field.{control.field}"), "value": value, "interactive": True, "elem_id": f"kvr-{control.field}"}
+    info = label(key) if (key := f"field.{control.field}.info") in table("en") else None
     if "enum" in schema:
-        return gr.Dropdown(CHOICES[control.field], info=info, filterable=False, **common)
+        return gr.Dropdown(choices_of(control.field, words("en")), info=info, filterable=False, **common)
     if schema["type"] == "boolean":
         return gr.Checkbox(info=info, **common)
     if schema["type"] == "string":
@@ -140,12 +136,12 @@ def from_link(text: str) -> tuple[str | None, str, dict[str, Any]]:
     return models, check_problem(problem), make_config(**values).model_dump()
 
 
-def changes(values: dict[str, Any], defaults: dict[str, Any]) -> str:
+def changes(values: dict[str, Any], defaults: dict[str, Any], say: Say) -> str:
     """Which settings differ from the defaults, in words; empty when none does."""
     different = [
         # The visitor's own text is not repeated: it would be read as Markdown.
-        name if name in FREE_TEXT else f"{name} {values[name]} (default {defaults[name]})"
+        name if name in FREE_TEXT else say("page.change", name=name, value=values[name], usual=defaults[name])
         for name in FIELDS[1:]
         if values[name] != defaults[name]
     ]
-    return "Changed: " + ", ".join(different) if different else ""
+    return say("page.changed") + ", ".join(different) if different else ""

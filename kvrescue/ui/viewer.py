@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import gradio as gr
-from starlette.responses import FileResponse
+from starlette.responses import FileResponse, JSONResponse
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -47,11 +48,15 @@ def viewer() -> gr.HTML:
     )
 
 
-def routes() -> list[BaseRoute]:
-    """The viewer's files and Plotly's own script, from this server: the page asks no other host for anything."""
+def routes(health: Callable[[], dict[str, Any]]) -> list[BaseRoute]:
+    """The viewer's files and Plotly's own script, from this server: the page asks no other host for anything. And how the server feels."""
 
     def plotly(_request: Any) -> FileResponse:
         return FileResponse(plotly_js(), media_type="text/javascript", headers={"Cache-Control": "max-age=86400"})
 
     files = [Mount(f"/kvrescue/{name}", StaticFiles(directory=folder)) for name, folder in (("assets", ASSETS), ("traces", TRACES))]
-    return [Route("/kvrescue/plotly.min.js", plotly), *files]
+
+    def healthy(_request: Any) -> JSONResponse:
+        return JSONResponse(health(), headers={"Cache-Control": "no-store"})
+
+    return [Route("/kvrescue/health", healthy), Route("/kvrescue/plotly.min.js", plotly), *files]

@@ -27,7 +27,7 @@ def browser() -> Iterator[Browser]:
 def served() -> Iterator[tuple[FakeBackend, str]]:
     backend = FakeBackend()
     page = build_page(backend, FakeBackend("lab"))
-    _, url, _ = page.launch(prevent_thread_lock=True, quiet=True, **launch_options())
+    _, url, _ = page.launch(prevent_thread_lock=True, quiet=True, **launch_options(page))
     yield backend, url
     page.close()
 

@@ -18,7 +18,7 @@ def real():
     backend = ModelBackend("lab")
     page = build_page(backend)
     backend.start()
-    _, url, _ = page.launch(prevent_thread_lock=True, quiet=True, **launch_options())
+    _, url, _ = page.launch(prevent_thread_lock=True, quiet=True, **launch_options(page))
     yield url
     page.close()
 

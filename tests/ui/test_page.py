@@ -5,12 +5,15 @@ from __future__ import annotations
 import base64
 import itertools
 import json
+import re
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from gradio import Error
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 from hypothesis import given, settings
@@ -26,9 +29,12 @@ from kvrescue.ui import settings as form
 from kvrescue.ui.page import Page, build_page, launch_options, plain_error, routes
 from kvrescue.ui.sessions import Sessions
 from kvrescue.ui.stream import UPDATE_BYTES, UPDATE_SECONDS, paced, slowed, split
+from kvrescue.ui.words import table, translated, words
 from tests.ui.fake_backend import HOSTILE, FakeBackend
 
 DEFAULTS = default_config("smollm2").model_dump()
+NOBODY = SimpleNamespace(session_hash="nobody", headers={})
+KOREAN = SimpleNamespace(session_hash="korean", headers={"accept-language": "ko-KR,ko;q=0.9,en;q=0.8"})
 DEFAULTS_LAB = default_config("lab")
 
 
@@ -37,7 +43,7 @@ DEFAULTS_LAB = default_config("lab")
 
 def test_every_setting_is_on_the_page_except_the_delimiter():
     assert set(form.FIELDS) == set(RunConfig.model_fields) - {"delimiter"}
-    assert {value for _, value in form.POLICY_CHOICES} == set(POLICIES)
+    assert set(form.POLICIES) == set(POLICIES)
 
 
 @pytest.mark.parametrize("control", [*form.BASIC, *form.ADVANCED], ids=lambda control: control.field)
@@ -61,8 +67,8 @@ def test_values_from_sliders_become_settings():
 
 def test_changes_are_named():
     values = {name: DEFAULTS[name] for name in form.FIELDS}
-    assert form.changes(values, DEFAULTS) == ""
-    assert form.changes({**values, "budget": 128}, DEFAULTS) == "Changed: budget 128 (default 64)"
+    assert form.changes(values, DEFAULTS, words("en")) == ""
+    assert form.changes({**values, "budget": 128}, DEFAULTS, words("en")) == "Changed: budget 128 (default 64)"
 
 
 @pytest.mark.parametrize("example", presets.load_examples(), ids=lambda example: example["id"])
@@ -84,13 +90,13 @@ def test_model_sets_have_valid_defaults():
 def test_visitors_text_is_never_markdown():
     page = Page(FakeBackend())
     values = {name: DEFAULTS[name] for name in form.FIELDS}
-    changed, _ = page.explain("smollm2", *{**values, "system_prompt": "![x](http://evil.example/x)"}.values())
+    changed, _ = page.explain(NOBODY, "smollm2", *{**values, "system_prompt": "![x](http://evil.example/x)"}.values())
     assert changed == "Changed: system_prompt"
     evil = "`x` ![x](http://evil.example/x) | \\boxed{"
-    changed, table = page.explain("smollm2", *{**values, "closing_prompt": evil, "reflection_words": evil}.values())
+    changed, table = page.explain(NOBODY, "smollm2", *{**values, "closing_prompt": evil, "reflection_words": evil}.values())
     assert changed == "Changed: reflection_words, closing_prompt"
     assert "| closing_prompt | `" in table and table.count("`") % 2 == 0 and "`x`" not in table
-    wrong, _ = page.explain("smollm2", *{**values, "policy": "![x](http://evil.example) `<b>`"}.values())
+    wrong, _ = page.explain(NOBODY, "smollm2", *{**values, "policy": "![x](http://evil.example) `<b>`"}.values())
     assert wrong.startswith("⚠ `policy is '![x]") and wrong.count("`") == 2
 
 
@@ -99,8 +105,8 @@ def test_toasts_show_hostile_text_literally():
 
 
 def test_only_the_viewer_its_recordings_and_plotly_are_served():
-    assert sorted(route.path for route in routes()) == ["/kvrescue/assets", "/kvrescue/plotly.min.js", "/kvrescue/traces"]
-    options = launch_options()
+    assert sorted(route.path for route in routes(dict)) == ["/kvrescue/assets", "/kvrescue/health", "/kvrescue/plotly.min.js", "/kvrescue/traces"]
+    options = launch_options(build_page(FakeBackend()))
     assert options["run_history"] is False and options["ssr_mode"] is False and "allowed_paths" not in options
 
 
@@ -116,6 +122,85 @@ def test_steps_of_fast_models_are_held_back_and_a_stop_is_not():
     began = time.monotonic()
     list(slowed(backend.run("p", DEFAULTS_LAB, stop), 30.0, stop))
     assert time.monotonic() - began < 5
+
+
+# --- words ------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"problem": ""},
+        {"problem": "p" * 9000},
+        {"problem": "\ud800"},
+        {"n": 99},
+        {"n": 1.5},
+        {"tau_ent": -1},
+        {"kernel": 4},
+        {"budget": 8, "window": 8},
+        {"policy": "streaming-llm", "window": 4, "budget": 5, "sinks": 16},
+        {"policy": "knorm", "window": 8, "budget": 9, "protect_sink": 4},
+        {"scorer": "none"},
+        {"method": "reco", "tau_l": 0.9, "tau_h": 0.1},
+        {"method": "reco", "delta": 0.9, "retention_ratio": 0.3},
+        {"method": "reco", "reco_every": 4},
+    ],
+    ids=str,
+)
+def test_errors_are_told_in_the_visitors_language(change):
+    page = Page(FakeBackend())
+    values = {**{name: DEFAULTS[name] for name in form.FIELDS}, **change}
+    problem = values.pop("problem", "a problem")
+    told = {}
+    for visitor in (NOBODY, KOREAN):
+        with pytest.raises(Error) as refused:
+            page.start(visitor, "smollm2", problem, *values.values())
+        told[visitor.session_hash] = refused.value.message
+    assert re.search("[가-힣]{2}", told["korean"]) and not re.search("[가-힣]", told["nobody"])
+    numbers = [set(re.findall(r"\d[\d,.]*\d|\d", text)) for text in told.values()]
+    assert numbers[0] == numbers[1], "the same values in both"
+
+
+def test_every_sentence_with_holes_is_found_again_by_its_template():
+    for key, text in table("en").items():
+        if key.startswith(("error.", "said.")):
+            filled = re.sub(r"\{(\w+)\}", r"<\1>", text)
+            expected = re.sub(r"\{(\w+)\}", r"<\1>", table("ko")[key])
+            assert translated(filled, "ko") == expected, key
+    assert translated("A sentence that nobody knows.", "ko") == "A sentence that nobody knows."
+
+
+def test_what_model_sets_say_about_themselves_is_translated():
+    for chosen in MODEL_SETS.values():
+        assert re.search("[가-힣]", translated(chosen.note, "ko")), chosen.title
+
+
+def test_the_page_asks_only_for_words_that_exist():
+    known = {re.sub(r"\.(one|other)$", "", key) for key in table("en")}
+    for file in Path("kvrescue/ui").glob("*.py"):
+        for key in re.findall(r'(?:say|label)\("([\w.]+)"', file.read_text(encoding="utf-8")):
+            assert key in known, (file.name, key)
+    for name in form.FIELDS[1:]:
+        assert f"field.{name}" in known
+
+
+def test_a_visitor_hears_how_many_runs_come_first_and_how_long_one_takes():
+    page = Page(FakeBackend())
+    values = [DEFAULTS[name] for name in form.FIELDS]
+    assert page.start(NOBODY, "smollm2", "p", *values)[4] == "waiting for the model"
+    page.times["smollm2", "kv-rescue", DEFAULTS["n"]].extend([3.0, 5.0, 90.0])
+    assert page.start(KOREAN, "smollm2", "p", *values)[4] == "앞에 실행 1개가 있습니다; 보통 5초 걸립니다"
+    assert page.health()["waiting"] == 2
+    list(page.run(NOBODY, "smollm2", "p", "", None, *values))
+    assert page.health()["waiting"] == 1 and page.health()["finished"] == 1
+
+
+def test_old_traces_are_forgotten(monkeypatch):
+    sessions = Sessions()
+    sessions.finish("old", sessions.begin("old"), "r", "text")
+    monkeypatch.setattr(store, "MOST_SECONDS", -1.0)
+    sessions.begin("new")
+    assert sessions.trace_file("old") is None
 
 
 # --- streaming --------------------------------------------------------------------------------------------------------------------
@@ -237,7 +322,7 @@ def test_the_store_is_bounded(monkeypatch):
 def served():
     backend = FakeBackend()
     page = build_page(backend, FakeBackend("lab"))
-    _, url, _ = page.launch(prevent_thread_lock=True, quiet=True, server_port=None, **launch_options())
+    _, url, _ = page.launch(prevent_thread_lock=True, quiet=True, server_port=None, **launch_options(page))
     yield backend, url
     page.close()
 
