@@ -631,3 +631,31 @@ def test_the_static_site_replays_without_any_server_of_ours(visit, tmp_path):
 class QuietHandler(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         pass
+
+
+def test_a_korean_browser_gets_a_korean_page(served, browser):
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, locale="ko-KR")
+    page = context.new_page()
+    page.goto(f"{served[1]}?trace=none")
+    expect(page.get_by_role("button", name="실행", exact=True)).to_be_visible()
+    expect(page.locator("#kvr-models")).to_contain_text("준비됨")
+    expect(page.locator("#kvr-title")).to_contain_text("언어 모델은")
+    expect(page.locator("#kvr-method")).to_contain_text("도우미 혼자")
+    expect(page.get_by_label("KV 예산 (토큰)").first).to_be_visible()
+    page.fill("#kvr-problem textarea", "")
+    page.click("#kvr-run")
+    expect(page.get_by_text("문제가 비어 있습니다. 풀 문제를 입력하십시오.")).to_be_visible()
+    page.fill("#kvr-problem textarea", "How many words?")
+    page.click("#kvr-run")
+    expect(page.locator(".kvr-run .kvr-end")).to_be_visible(timeout=20_000)
+    expect(page.locator("#kvr-status-line")).to_contain_text("끝났습니다")
+    context.close()
+
+
+def test_the_server_tells_how_it_is_without_texts(served, visit):
+    page = visit(served[1])
+    ask(page, "a secret problem")
+    finished(page)
+    told = page.request.get(f"{served[1]}kvrescue/health")
+    assert told.ok and told.json()["status"] == "ok" and told.json()["models"]["smollm2"] == "ready" and told.json()["begun"] >= 1
+    assert "secret" not in told.text()
