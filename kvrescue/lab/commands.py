@@ -33,6 +33,7 @@ def add(commands: Any) -> None:
     report.add_argument("--seed", default="0", metavar="S", help="draws the problems; never those of the training (default 0)")
     report.add_argument("--budgets", default=",".join(map(str, BUDGETS)), help="KV budgets, with commas (default %(default)s)")
     report.add_argument("--policies", help="eviction policies, with commas (default: all for evicted, rkv for the rest)")
+    report.add_argument("--methods", help="only these rows, with commas, such as full,evicted (default: every row of the suite)")
     report.add_argument("--n", default=",".join(map(str, NS)), help="candidates per source, with commas (default %(default)s)")
     report.add_argument("--difficulty", default="medium", help=", ".join(DIFFICULTIES))
     report.add_argument("--json", action="store_true", help="one JSON object a row on standard output, and nothing else")
@@ -103,6 +104,10 @@ def _report(args: argparse.Namespace) -> int:
 
     chosen = report.SUITES[suite]
     cells = chosen.cells(policies, budgets, ns)
+    known = list(dict.fromkeys(cell.name.split()[0] for cell in cells))
+    if args.methods:
+        wanted = [_one_of("methods", name.strip(), tuple(known)) for name in args.methods.split(",")]
+        cells = [cell for cell in cells if cell.name.split()[0] in wanted]
     about = {"suite": suite, "seed": seed, "difficulty": difficulty, "models": "lab", "weights": lab_fingerprint()}
     rows = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

@@ -107,6 +107,7 @@ def test_files_of_a_report(tmp_path):
         (["report", "--problems", "0"], "problems is '0'; allowed: a whole number from 1 to 100,000."),
         (["report", "--budgets", "64,x"], "budgets is 'x'"),
         (["report", "--policies", "rkv,none"], "policies is 'none'; allowed: snapkv,"),
+        (["report", "--methods", "magic"], "methods is 'magic'; allowed: full, helper, evicted,"),
         (["report", "--suite", "all"], "suite is 'all'; allowed: rescue, reco."),
         (["report", "--difficulty", "odd"], "difficulty is 'odd'; allowed: easy, medium, hard."),
         (["report", "--budgets", "8"], "budget is 8; it must be larger than the window"),
