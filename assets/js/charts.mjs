@@ -176,6 +176,23 @@ export function createCharts({ loadPlotly, onHover, onSelect, t }) {
       });
       return new Promise((done) => canvas.toBlob(done, "image/png"));
     },
+    /** The same as one SVG. @returns {Promise<string|null>} */
+    async vector() {
+      const shown = panels.filter((one) => one.listening);
+      if (!view.plotly || !shown.length) return null;
+      const [width, height, head] = [900, 260, 34];
+      const parts = await Promise.all(shown.map((one) => view.plotly.toImage(one.plot, { format: "svg", width, height })));
+      const whole = new DOMParser().parseFromString(`<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${shown.length * (height + head)}"/>`, "image/svg+xml");
+      shown.forEach((one, i) => {
+        const part = new DOMParser().parseFromString(decodeURIComponent(parts[i].slice(parts[i].indexOf(",") + 1)), "image/svg+xml").documentElement;
+        part.setAttribute("y", String(i * (height + head) + head));
+        const title = whole.createElementNS("http://www.w3.org/2000/svg", "text");
+        title.textContent = `${t(`charts.${one.kind}`)} (${one.unit.textContent})`;
+        for (const [name, value] of Object.entries({ x: 12, y: i * (height + head) + 24, "font-family": "system-ui, sans-serif", "font-size": 16, fill: view.colors.ink })) title.setAttribute(name, String(value));
+        whole.documentElement.append(title, whole.importNode(part, true));
+      });
+      return new XMLSerializer().serializeToString(whole);
+    },
     /** Bring one chart into view and give it the focus. @param {"entropy"|"gzip"} kind */
     reveal(kind) {
       const one = panels.find((panel) => panel.kind === kind);

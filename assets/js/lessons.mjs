@@ -14,8 +14,10 @@ const OPTIONS = [1, 2, 3];
  * @property {number} right which answer (from 1)
  * @property {(whole: object, step: number|null) => Record<string, any>} values what the card's sentences quote from the run
  * @property {boolean} [others] open the candidates that were not chosen
+ * @property {(whole: object, step: number) => string} [about] whose sentence of the story is underlined in the memory
  */
 const memoryAt = (whole, step) => whole.kvs.find((kv) => kv.step === step) ?? whole.kvs.at(-1);
+const nameIn = (text) => /^\w+, (\w+)/.exec(text)?.[1] ?? null;
 const saidAt = (whole, step) => whole.steps[step]?.commit?.text.trim() ?? "";
 const firstOf = (whole, wanted) => whole.steps.findIndex((step) => step.commit && wanted(step));
 const firstBad = (whole) => firstOf(whole, (step) => typeof step.commit.score === "number" && step.commit.score < LOW);
@@ -47,14 +49,15 @@ export const LESSONS = [
   {
     trace: "lab-forgets",
     step: (whole) => firstBad(whole) - 1,
+    about: (whole, step) => nameIn(saidAt(whole, step + 1)),
     spot: ".kvr-memory",
     right: 3,
-    values: (whole, step) => ({ resident: memoryAt(whole, step).resident, seen: memoryAt(whole, step).seen, step: step + 2, next: saidAt(whole, step + 1) }),
+    values: (whole, step) => ({ resident: memoryAt(whole, step).resident, seen: memoryAt(whole, step).seen, step: step + 2, next: saidAt(whole, step + 1), name: nameIn(saidAt(whole, step + 1)) }),
   },
   {
     trace: "lab-derails",
     step: () => END,
-    spot: ".kvr-charts",
+    spot: ".kvr-steps",
     right: 2,
     values: (whole) => ({ bad: firstBad(whole) + 1, steps: whole.closing.steps, last: saidAt(whole, whole.closing.steps - 1) }),
   },
@@ -68,11 +71,12 @@ export const LESSONS = [
   {
     trace: "lab-easy",
     step: (whole) => firstHelper(whole) - 1,
-    spot: ".kvr-steps",
+    about: (whole, step) => nameIn(saidAt(whole, step + 1)),
+    spot: ".kvr-memory",
     right: 3,
     values(whole) {
       const { base, helper } = whole.closing.totals;
-      return { step: firstHelper(whole) + 1, said: saidAt(whole, firstHelper(whole)), base: base.steps, helper: helper.steps, answer: whole.closing.answer };
+      return { step: firstHelper(whole) + 1, said: saidAt(whole, firstHelper(whole)), name: nameIn(saidAt(whole, firstHelper(whole))), base: base.steps, helper: helper.steps, answer: whole.closing.answer };
     },
   },
   {
@@ -89,7 +93,7 @@ export const LESSONS = [
   {
     trace: "lab-reco",
     step: () => END,
-    spot: ".kvr-charts",
+    spot: ".kvr-steps",
     right: 1,
     values(whole) {
       const probes = whole.steps.flatMap((step) => step.probes);
@@ -122,8 +126,17 @@ export function createLessons({ t, root: viewer, run, show }) {
   const presenter = button("kvr-toggle", t("lessons.presenter"), () => present(!presenting));
   presenter.setAttribute("aria-pressed", "false");
   const away = button("kvr-toggle", t("lessons.close"), close);
+  // The card's own slider: the page's may be out of sight.
+  const range = el("input", "kvr-range");
+  Object.assign(range, { type: "range", min: "0", step: "1" });
+  range.setAttribute("aria-label", t("lessons.slider"));
+  const standing = el("span", "kvr-muted");
+  range.addEventListener("input", () => {
+    run.slide(Number(range.value));
+    stand();
+  });
   const foot = put(el("div", "kvr-replay-row"), before, after, presenter);
-  put(root, put(el("div", "kvr-section-head"), place, away), title, text, question, options, reveal, foot);
+  put(root, put(el("div", "kvr-section-head"), place, away), title, text, put(el("div", "kvr-replay-row"), put(el("div", "kvr-rail"), range), standing), question, options, reveal, foot);
 
   let at = 0;
   let presenting = false;
@@ -147,7 +160,9 @@ export function createLessons({ t, root: viewer, run, show }) {
     if (step !== END) run.goTo(step);
     values = lesson.values(whole, step ?? null);
     ask();
+    stand();
     run.unfold();
+    run.point(lesson.about?.(whole, step) ?? null);
     point(lesson.spot);
     if (lesson.others) openOthers(step);
   }
@@ -161,6 +176,15 @@ export function createLessons({ t, root: viewer, run, show }) {
     before.disabled = at === 0;
     setText(after, t(at === LESSONS.length - 1 ? "lessons.end" : "lessons.after"));
     title.focus({ preventScroll: true });
+  }
+
+  function stand() {
+    const { at: now, most } = run.stops();
+    range.max = String(most);
+    range.value = String(now);
+    const words = now ? t("replay.at.step", { step: now, most }) : t("replay.at.problem");
+    setText(standing, words);
+    range.setAttribute("aria-valuetext", words);
   }
 
   function tell(words) {
@@ -206,6 +230,7 @@ export function createLessons({ t, root: viewer, run, show }) {
   function close() {
     root.hidden = true;
     point(null);
+    run.point(null);
     present(false);
     viewer.classList.remove("kvr-teaching");
     opener.setAttribute("aria-expanded", "false");

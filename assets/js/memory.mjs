@@ -115,6 +115,13 @@ export function createMemory({ t }) {
       text.replaceChildren();
       setText(lost, "");
     },
+    /** Underline the prompt's sentence that holds a word, up to its full stop; null takes it away. @param {string|null} word */
+    point(word) {
+      const said = tokens.map((node) => node.textContent.trim());
+      const at = word === null ? -1 : said.indexOf(word);
+      const from = said.lastIndexOf(".", at) + 1;
+      tokens.forEach((node, i) => node.toggleAttribute("data-kvr-asked", at >= 0 && i >= from && i < said.indexOf(".", at)));
+    },
     /** @param {object} state @param {number|null} at the step whose memory is shown; null for the newest */
     update(state, at) {
       last = [state, at];

@@ -208,6 +208,11 @@ export function createReplay({ t, onSeek, onOpen, share, fork = null }) {
       const index = stops.findIndex((stop) => stop.step === step);
       if (index >= 0) go(index);
     },
+    stops: () => ({ at, most: Math.max(0, stops.length - 1) }),
+    slide(index) {
+      pause();
+      go(index);
+    },
     /** The step (from 0) that is shown last; null after the problem. */
     step: () => stops[at]?.step ?? null,
     destroy: pause,

@@ -95,9 +95,9 @@ export const pageAddress = (api) => api ?? new URL(location.pathname, location.o
 
 /**
  * @param {{t: import("./i18n.mjs").Translator, run: () => {state: object, text: string, recorded: string|null, step: number|null},
- *   picture: () => Promise<Blob|null>, api: string|null}} options `api`: the page's address, null where nothing can be run
+ *   picture: () => Promise<Blob|null>, vector: () => Promise<string|null>, api: string|null}} options `api`: the page's address, null where nothing can be run
  */
-export function shareOfRun({ t, run, picture, api }) {
+export function shareOfRun({ t, run, picture, vector, api }) {
   const csv = "text/csv;charset=utf-8";
   const named = (state, ending) => fileName(state.header?.run, ending);
   const from = (make) => () => make(run());
@@ -109,6 +109,10 @@ export function shareOfRun({ t, run, picture, api }) {
     charts: from(async ({ state }) => {
       const blob = await picture();
       return blob && [blob, named(state, "-charts.png"), "image/png"];
+    }),
+    drawing: from(async ({ state }) => {
+      const text = await vector();
+      return text && [text, named(state, "-charts.svg"), "image/svg+xml"];
     }),
     summary: from(({ state }) => [summaryOf(state, t), named(state, ".md"), "text/markdown;charset=utf-8"]),
   };

@@ -40,7 +40,7 @@ export function createRun({ t, loadPlotly, emit, api, onOpen, forks }) {
   let about = null;
   let idle = t("idle");
 
-  const share = shareOfRun({ t, run: taken, picture: () => parts.charts.picture(), api });
+  const share = shareOfRun({ t, run: taken, picture: () => parts.charts.picture(), vector: () => parts.charts.vector(), api });
   const parts = {
     header: createHeader({ t }),
     end: createEndCard({ t }),
@@ -159,6 +159,10 @@ export function createRun({ t, loadPlotly, emit, api, onOpen, forks }) {
       if (step !== null) parts.replay.goTo(step);
     },
     goTo: parts.replay.goTo,
+    /** Where the run can be stopped, and where it stands; `slide` goes to one of these places. */
+    stops: parts.replay.stops,
+    slide: parts.replay.slide,
+    point: parts.memory.point,
     select,
     state: () => state,
     whole: () => all.reduce(apply, newState()),

@@ -9,6 +9,7 @@ import re
 import threading
 import time
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -417,7 +418,7 @@ def test_a_run_can_be_taken_away(served, visit, tmp_path):
     expect(page.locator(".kvr-plot .main-svg").first).to_be_visible()
     page.locator(".kvr-run .kvr-share summary").click()
     taken = {}
-    for button in ("Trace (NDJSON)", "Settings (JSON)", "Charts (PNG)", "Summary (Markdown)"):
+    for button in ("Trace (NDJSON)", "Settings (JSON)", "Charts (PNG)", "Charts (SVG)", "Summary (Markdown)"):
         with page.expect_download() as download:
             page.get_by_role("button", name=button).click()
         taken[button] = tmp_path / download.value.suggested_filename
@@ -426,6 +427,8 @@ def test_a_run_can_be_taken_away(served, visit, tmp_path):
     assert again == kept
     assert json.loads(taken["Settings (JSON)"].read_text(encoding="utf-8")) == kept[0].config
     assert taken["Charts (PNG)"].read_bytes().startswith(b"\x89PNG") and taken["Charts (PNG)"].stat().st_size > 20_000
+    drawing = ElementTree.fromstring(taken["Charts (SVG)"].read_text(encoding="utf-8"))
+    assert len(drawing.findall("{http://www.w3.org/2000/svg}svg")) == 4
     assert "| 1 | " in taken["Summary (Markdown)"].read_text(encoding="utf-8")
     page.get_by_role("button", name="Copy Python call").click()
     code = page.locator(".kvr-run .kvr-copy").input_value()
