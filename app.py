@@ -7,6 +7,7 @@ import os
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 
+from kvrescue import zero  # noqa: F401  first of all: on ZeroGPU it must come before torch
 from kvrescue.backend import ModelBackend
 from kvrescue.cli import choice_of, model_options
 from kvrescue.config import ConfigError

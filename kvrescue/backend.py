@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kvrescue import zero
 from kvrescue.config import ConfigError, RunConfig
 from kvrescue.events import AnyEvent
 from kvrescue.opening import Opening
@@ -21,6 +22,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+def free_memory() -> None:
+    """Hand what nobody holds any more back to the system and to the GPU."""
+    import gc
+
+    import torch
+
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
 class ModelBackend:
     """See :class:`kvrescue.ui.backend.Backend`."""
 
@@ -31,10 +43,28 @@ class ModelBackend:
         self._pair: Pair | None = None
         self._status = BackendStatus(ready=False, text="starting")
         self._started = threading.Lock()
+        """Held from the beginning of loading until the models are given back: loading begins once."""
+        self._runs = 0
 
     def start(self) -> None:
-        if self._started.acquire(blocking=False):  # never released: loading begins once
+        if self._started.acquire(blocking=False):
+            self._say("starting")
             threading.Thread(target=self._load, name="load-models", daemon=True).start()
+
+    def release(self) -> bool:
+        """Give the models' memory back, unless they are being loaded or a run goes on; True when it was done. ``start`` loads them again."""
+        if self._pair is None or self._runs:
+            return False
+        self._status = BackendStatus(ready=False, text="starting")
+        self._pair = None
+        zero.forget(self.name)
+        free_memory()
+        self._started.release()
+        return True
+
+    @property
+    def name(self) -> str:
+        return self.model_set or "own"
 
     def status(self) -> BackendStatus:
         return self._status
@@ -50,9 +80,22 @@ class ModelBackend:
     def run(self, problem: str, config: RunConfig, stop: Stop, opening: Opening | None = None) -> Iterator[AnyEvent]:
         if self._pair is None:
             raise ConfigError("models", self._status.error or f"The models are not ready yet ({self._status.text}); try again in a moment.")
+        return self._counted(self._run(problem, config, stop, opening))
+
+    def _run(self, problem: str, config: RunConfig, stop: Stop, opening: Opening | None) -> Iterator[AnyEvent]:
+        if zero.ACTIVE:
+            return zero.run_in_segments(self.name, problem, config, stop, opening)
         from kvrescue.engine.run import run
 
+        assert self._pair is not None
         return run(problem, config, self._pair, stop, opening=opening)
+
+    def _counted(self, events: Iterator[AnyEvent]) -> Iterator[AnyEvent]:
+        self._runs += 1
+        try:
+            yield from events
+        finally:
+            self._runs -= 1
 
     def _load(self) -> None:
         try:
@@ -61,14 +104,23 @@ class ModelBackend:
 
             pair = load(self._choice, progress=self._say)
         except ConfigError as error:
-            self._status = BackendStatus(ready=False, text="no models", error=str(error))
+            self._failed(str(error))
         except Exception as error:  # the page must say so instead of waiting for ever
             log.error("loading failed: %s\n%s", type(error).__name__, "".join(traceback.format_tb(error.__traceback__)))
-            self._status = BackendStatus(ready=False, text="no models", error=f"The models could not be loaded ({type(error).__name__}).")
+            self._failed(f"The models could not be loaded ({type(error).__name__}).")
         else:
             names = pair.base.info.id if pair.same_weights else f"{pair.base.info.id} + {pair.helper.info.id}"
             self._pair = pair
-            self._status = BackendStatus(ready=True, text="ready", models=names, note=pair.note, device=pair.base.info.device)
+            note = pair.note
+            if zero.ACTIVE:
+                zero.serve(self.name, pair)
+                note = zero.NOTE
+            self._status = BackendStatus(ready=True, text="ready", models=names, note=note, device=pair.base.info.device)
+
+    def _failed(self, message: str) -> None:
+        """Told, and tried again when somebody asks for the models again."""
+        self._status = BackendStatus(ready=False, text="no models", error=message)
+        self._started.release()
 
     def _say(self, text: str) -> None:
         self._status = BackendStatus(ready=False, text=text)

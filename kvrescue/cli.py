@@ -97,6 +97,9 @@ def _parser() -> argparse.ArgumentParser:
     site = commands.add_parser("export-static", help="write the viewer and the recorded runs as a static site")
     site.add_argument("out", metavar="DIR", help="a new or empty folder")
     site.set_defaults(command=_export_static)
+    space = commands.add_parser("export-space", help="write the folder of a Gradio Space, ZeroGPU included, ready to be pushed")
+    space.add_argument("out", metavar="DIR", help="a new or empty folder")
+    space.set_defaults(command=_export_space)
     return parser
 
 
@@ -339,10 +342,18 @@ def _train_estimator(args: argparse.Namespace) -> int:
 
 
 def _export_static(args: argparse.Namespace) -> int:
-    from kvrescue import static_site
+    from kvrescue import export
 
-    size = static_site.export(Path(args.out))
-    print(f"{static_site.recordings()} recordings and their viewer, {size / 2**20:.1f} MiB. Serve it: python3 -m http.server --directory {args.out}")
+    size = export.export_site(Path(args.out))
+    print(f"{export.recordings()} recordings and their viewer, {size / 2**20:.1f} MiB. Serve it: python3 -m http.server --directory {args.out}")
+    return 0
+
+
+def _export_space(args: argparse.Namespace) -> int:
+    from kvrescue import export
+
+    size = export.export_space(Path(args.out))
+    print(f"a Space of {size / 2**20:.1f} MiB in {args.out}; push it to a Gradio Space, whose hardware decides what it offers")
     return 0
 
 

@@ -28,6 +28,11 @@ class Stop:
     def set(self) -> None:
         self._flag.set()
 
+    @property
+    def asked(self) -> bool:
+        """Somebody wants the run to end."""
+        return self._flag.is_set()
+
     def wait(self, seconds: float) -> None:
         """Sleep, but not longer than until somebody wants the run to end."""
         self._flag.wait(seconds)

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from kvrescue import zero
 from kvrescue.backend import ModelBackend
 from kvrescue.config import ConfigError, make_config
 from kvrescue.presets import Choice
@@ -51,3 +52,37 @@ def test_a_crash_while_loading_is_told_without_details(tmp_path, monkeypatch, ca
     monkeypatch.setattr("kvrescue.models.load.load", crash)
     backend = settled(ModelBackend(Choice(base=str(tmp_path))))
     assert backend.status().error == "The models could not be loaded (RuntimeError)." and str(tmp_path) not in caplog.text
+
+
+def test_models_that_were_given_back_are_loaded_again(tmp_path):
+    backend = settled(ModelBackend(Choice(base=str(saved(tmp_path / "tiny")))))
+    going = backend.run("Count.", make_config(n=1, max_tokens=6), Stop())
+    next(going)
+    assert not backend.release(), "a run goes on"
+    list(going)
+    assert backend.release() and not backend.status().ready
+    with pytest.raises(ConfigError, match="not ready yet"):
+        backend.run("Count.", make_config(n=1, max_tokens=6), Stop())
+    settled(backend)
+    assert list(backend.run("Count.", make_config(n=1, max_tokens=6), Stop()))[-1].type == "end"
+
+
+def test_loading_that_failed_is_tried_again_when_asked(tmp_path):
+    backend = settled(ModelBackend(Choice(base=str(tmp_path / "tiny"))))
+    assert "not a folder" in backend.status().error
+    saved(tmp_path / "tiny")
+    assert settled(backend).status().ready
+
+
+def test_a_run_without_gpu_time_left_is_told_in_a_sentence(tmp_path, monkeypatch):
+    def refused(*_given):
+        raise RuntimeError("You have exceeded your GPU quota (60s requested vs. 12s left)")
+        yield
+
+    monkeypatch.setattr(zero, "ACTIVE", True)
+    monkeypatch.setattr(zero, "_call", refused)
+    backend = settled(ModelBackend(Choice(base=str(saved(tmp_path / "tiny")))))
+    assert "at a time" in backend.status().note
+    with pytest.raises(ConfigError, match="free GPU time does not suffice"):
+        list(backend.run("Count.", make_config(n=1, max_tokens=6), Stop()))
+    backend.release()

@@ -148,7 +148,8 @@ class _Run(Setup):
         """Turns until the run is over; returns the end reason."""
         first = (yield from replay.replay(self, self.continues, self._replayed)) if self.continues else 0
         for step in range(first, self.config.max_steps):
-            self.stop.check_pause()
+            if step > first:  # a call that pauses has written something, or it would pause for ever
+                self.stop.check_pause()
             yield self.event(events.StepBegin, step=step, penalty=control.set_penalty(self), band=self.directive.band)
             candidates: list[Candidate] = []
             yield from self._propose(step, candidates)

@@ -33,6 +33,9 @@ class Backend(Protocol):
     def start(self) -> None:
         """Begin to load, unless that has begun already."""
 
+    def release(self) -> bool:
+        """Give the models' memory back when nobody uses them; ``start`` loads them again."""
+
     def status(self) -> BackendStatus: ...
 
     def count_tokens(self, problem: str) -> int | None:

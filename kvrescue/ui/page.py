@@ -20,6 +20,7 @@ from kvrescue.config import MAX_PROBLEM_CHARS, METHODS, ConfigError, RunConfig, 
 from kvrescue.events import AnyEvent
 from kvrescue.lab.story import DIFFICULTIES, held_out
 from kvrescue.opening import Opening, make_opening
+from kvrescue.stop import Stop
 from kvrescue.ui import settings
 from kvrescue.ui.api import solve_with
 from kvrescue.ui.backend import Backend, BackendStatus
@@ -30,6 +31,7 @@ from kvrescue.ui.viewer import RECORDED_JS, THRESHOLDS_JS, routes, viewer
 from kvrescue.ui.words import Say, label, labels, language_of, translated, words
 
 QUEUE_SIZE = 32
+LOAD_SECONDS = 900.0
 OWN = "own"
 """Stands for somebody's own models among the model sets."""
 MOST_LANES = 4
@@ -56,9 +58,16 @@ class Page:
 
     # --- model sets ---------------------------------------------------------------------------------------------------------
 
+    def load(self, models: str) -> None:
+        """Begin to load a model set. Large ones give way to one another; the small ones that come with the page or run on any CPU stay."""
+        for name, backend in self.backends.items():
+            if name != models and name in presets.MODEL_SETS and presets.MODEL_SETS[name].parts:
+                backend.release()
+        self.backends[models].start()
+
     def switch(self, request: gr.Request, models: str) -> list[Any]:
         """Other models were chosen: they begin to load, and examples and settings become theirs."""
-        self.backends[models].start()
+        self.load(models)
         examples, say = self.examples_of(models), words(language_of(request))
         filled = self.fill_example(models, examples[0]["id"])
         return [
@@ -129,7 +138,7 @@ class Page:
         except ConfigError as error:
             raise plain_error(translated(str(error), language_of(request))) from None
         chosen = models if models in self.backends else self.start_set
-        self.backends[chosen].start()
+        self.load(chosen)
         return [chosen, problem, *(values[name] for name in settings.FIELDS)]
 
     # --- runs ---------------------------------------------------------------------------------------------------------------
@@ -217,6 +226,8 @@ class Page:
         kind: Kind = "lab" if models == "lab" else "math"
         try:
             lanes = configs()
+            for line in self.loading(models, stop, say):
+                yield "", line
             known = str(reference or "").strip()[:MOST_REFERENCE_CHARS]
             for number, config in enumerate(lanes):
                 several = say("page.lane", method=say(f"method.{config.method}"), at=number + 1, most=len(lanes)) if len(lanes) > 1 else ""
@@ -238,6 +249,15 @@ class Page:
             self.sessions.finish(key, stop, progress.run, text, bool(failed))
         if failed:
             raise plain_error(say("page.failed", message=translated(failed, language_of(request)), run=progress.run))
+
+    def loading(self, models: str, stop: Stop, say: Say) -> Iterator[str]:
+        """Status lines until a model set that was given back is there again."""
+        self.load(models)
+        began, status = time.monotonic(), self.backends[models].status()
+        while not (status.ready or status.error or stop.asked) and time.monotonic() - began < LOAD_SECONDS:
+            yield badge(status, say)
+            stop.wait(0.5)
+            status = self.backends[models].status()
 
     def stop(self, request: gr.Request) -> str:
         self.sessions.stop(request.session_hash or "")

@@ -10,7 +10,7 @@ from starlette.responses import FileResponse, JSONResponse
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from kvrescue.static_site import ASSETS, TRACES, plotly_js
+from kvrescue.export import ASSETS, TRACES, plotly_js
 
 # The viewer owns everything inside its own node; Gradio only ever sees an empty, constant template.
 VIEW_JS = """

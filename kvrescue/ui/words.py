@@ -14,7 +14,7 @@ from typing import Any
 
 import gradio as gr
 
-from kvrescue.static_site import ASSETS
+from kvrescue.export import ASSETS
 
 LANGUAGES = ("en", "ko")
 _HOLE = re.compile(r"\{(\w+)\}")

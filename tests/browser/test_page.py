@@ -14,9 +14,9 @@ from xml.etree import ElementTree
 import pytest
 from playwright.sync_api import Page, expect
 
+from kvrescue.export import export_site
 from kvrescue.lab.grade import read_story
 from kvrescue.presets import default_config
-from kvrescue.static_site import export
 from kvrescue.trace import read_runs, read_trace
 from tests.ui.fake_backend import HOSTILE
 
@@ -616,7 +616,7 @@ def test_projector_writes_large(served, visit):
 
 
 def test_the_static_site_replays_without_any_server_of_ours(visit, tmp_path):
-    export(tmp_path / "site")
+    export_site(tmp_path / "site")
     handler = functools.partial(QuietHandler, directory=tmp_path / "site")
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -23,11 +23,15 @@ class FakeBackend:
     def __init__(self, model_set: str = "smollm2", *, text: str = " synthetic words", steps: int = 3, pause: float = 0.0, die: bool = False) -> None:
         self.model_set, self.text, self.steps, self.pause, self.die = model_set, text, steps, pause, die
         self.opening: Opening | None = None
-        self.running = 0
+        self.running = self.released = 0
         self.most_running = 0
 
     def start(self) -> None:
         pass
+
+    def release(self) -> bool:
+        self.released += 1
+        return True
 
     def check(self, problem: str) -> None:
         check_language(self.model_set, problem)

@@ -406,3 +406,11 @@ def test_a_link_is_read_back_and_its_settings_are_checked():
     assert (models, problem, values["budget"]) == ("lab", "Wie viele? \u00df", 96)
     with pytest.raises(ConfigError, match="budget is 2"):
         form.from_link(link(budget=2))
+
+
+def test_large_sets_give_way_to_one_another_and_small_ones_stay():
+    sets = {name: FakeBackend(name) for name in ("lab", "smollm2", "qwen3-8b", "r1-qwen-7b")}
+    page = Page(*sets.values())
+    page.switch(NOBODY, "qwen3-8b")
+    page.switch(NOBODY, "r1-qwen-7b")
+    assert {name: backend.released for name, backend in sets.items()} == {"lab": 0, "smollm2": 0, "qwen3-8b": 1, "r1-qwen-7b": 1}

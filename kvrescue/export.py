@@ -1,4 +1,4 @@
-"""The viewer with the recorded runs as plain files: opens from any web server, with nothing behind it that runs."""
+"""What leaves this folder for the web: the viewer with the recorded runs as plain files, which any web server can show, and a Space."""
 
 from __future__ import annotations
 
@@ -82,6 +82,38 @@ The viewer and its recorded runs as plain files, written by `python -m kvrescue 
 """
 
 
+SPACE_PARTS = ("app.py", "kvrescue", "assets", "examples", "LICENSE", "README.md")
+
+
+def export_space(out: Path) -> int:
+    """Write what a Gradio Space needs into ``out``, with the requirements of its runtimes; returns how many bytes it has."""
+    _empty(out)
+    try:
+        for part in SPACE_PARTS:
+            if (ROOT / part).is_dir():
+                shutil.copytree(ROOT / part, out / part, ignore=shutil.ignore_patterns("__pycache__", "images", "report"))
+            else:
+                shutil.copyfile(ROOT / part, out / part)
+        shutil.copyfile(ROOT / "requirements-space.txt", out / "requirements.txt")
+    except OSError as error:
+        raise ConfigError("out", f"out is {str(out)!r}, which cannot be written: {error.strerror}.") from None
+    return _size(out)
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _empty(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        filled = any(out.iterdir())
+    except OSError as error:
+        raise ConfigError("out", f"out is {str(out)!r}, which cannot be written: {error.strerror}.") from None
+    if filled:
+        raise ConfigError("out", f"out is {str(out)!r}, which is not empty; name a new or an empty folder.")
+
+
 def plotly_js() -> Path:
     """Plotly's own script, from the installed package."""
     import plotly
@@ -89,12 +121,10 @@ def plotly_js() -> Path:
     return Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 
 
-def export(out: Path) -> int:
+def export_site(out: Path) -> int:
     """Write the site into ``out``, a new or empty folder; returns how many bytes it has. ConfigError when the folder holds anything."""
+    _empty(out)
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        if any(out.iterdir()):
-            raise ConfigError("out", f"out is {str(out)!r}, which is not empty; name a new or an empty folder.")
         for part in VIEWER_PARTS:
             shutil.copytree(ASSETS / part, out / "assets" / part)
         shutil.copytree(TRACES, out / "traces")
@@ -103,7 +133,7 @@ def export(out: Path) -> int:
             (out / name).write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigError("out", f"out is {str(out)!r}, which cannot be written: {error.strerror}.") from None
-    return sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+    return _size(out)
 
 
 def recordings() -> int:
