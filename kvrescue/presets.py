@@ -17,6 +17,20 @@ QUANTISATIONS = ("auto", "fp32", "bf16", "int8", "nf4")
 """auto: bf16 on a GPU, the fastest that works on a CPU."""
 
 
+REVISIONS = {
+    "Qwen/Qwen2.5-Math-7B-Instruct": "ef9926d75ab1d54532f6a30dd5e760355eb9aa4d",
+    "Qwen/Qwen2.5-Math-1.5B-Instruct": "aafeb0fc6f22cbf0eaeed126eff8be45b0360a35",
+    "Qwen/Qwen2.5-Math-72B-Instruct": "8fcf92b1eac8eca48c3d49778ad3dd1b394c9a17",
+    "Qwen/Qwen2.5-Math-PRM-7B": "0610740060112df12585d00a1c5f4624d2f59051",
+    "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B": "916b56a44061fd5cd7d6a8fb632557ed4f724f60",
+    "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B": "ad9f0ae0864d7fbcd1cd905e3c6c5b069cc8b562",
+    "deepseek-ai/DeepSeek-R1-Distill-Llama-8B": "6a6f4aa4197940add57724a7707d069478df56b1",
+    "Qwen/Qwen3-8B": "b968826d9c46dd6066d109eabc6255188de91218",
+    "Qwen/Qwen3-0.6B": "c1899de289a04d12100db370d81485cdf75e47ca",
+}
+"""Commits of the model hub that are pinned, as several public projects name them; the hub itself could not be asked."""
+
+
 @dataclass(frozen=True)
 class Part:
     """One model of a set, on the model hub."""
@@ -26,7 +40,11 @@ class Part:
     """On a GPU, when nothing else is asked for; a CPU takes the fastest that works."""
     family: str | None = None
     """Of a process reward model: how it reads steps (rewards/trained)."""
-    revision: str = "main"
+
+    @property
+    def revision(self) -> str:
+        """The commit that is fetched; the newest one of a repository whose commits are not known here."""
+        return REVISIONS.get(self.repo, "main")
 
 
 @dataclass(frozen=True)

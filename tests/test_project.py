@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
+HADOLINT = Path(sys.executable).with_name("hadolint")
 CODE = [ROOT / "app.py", ROOT / "start.py", *ROOT.glob("kvrescue/**/*.py")]
 VIEWER = [path for path in ROOT.glob("assets/**/*") if path.suffix in (".mjs", ".css", ".json")]
 
@@ -44,4 +49,17 @@ def test_every_requirement_has_a_range_and_a_reason():
     for name in ("requirements.txt", "requirements-dev.txt", "requirements-space.txt"):
         for line in (ROOT / name).read_text(encoding="utf-8").splitlines():
             if line and not line.startswith(("#", "-r")):
-                assert re.match(r"[\w-]+(\[\w+\])?>=[\d.]+,<=?[\d.]+", line), line
+                assert re.match(r"[\w-]+(\[[\w-]+\])?>=[\d.]+,<=?[\d.]+", line), line
+
+
+@pytest.mark.skipif(not HADOLINT.exists(), reason="hadolint has wheels for Linux on x86-64 only")
+def test_the_dockerfile_is_linted():
+    done = subprocess.run([HADOLINT, ROOT / "Dockerfile"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and not done.stdout.strip(), done.stdout
+
+
+def test_the_container_copies_all_that_the_app_needs():
+    copied = re.findall(r"^COPY --chown=user (\S+)", (ROOT / "Dockerfile").read_text(encoding="utf-8"), re.M)
+    assert set(copied) == {"requirements.txt", "app.py", "kvrescue", "assets", "examples"}
+    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
+    assert not set(copied) & set(ignored)
