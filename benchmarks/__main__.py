@@ -1,4 +1,4 @@
-"""python -m benchmarks [generate|eviction|scoring|reco|all] [--models SET | --base DIR --helper DIR] [--threads 2]"""
+"""python -m benchmarks [generate|eviction|length|candidates|scoring|reco|page|all] [--models SET | --base DIR --helper DIR] [--threads 2]"""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from collections.abc import Callable
 
 import torch
 
-from benchmarks import eviction, generate, reco, scoring
+from benchmarks import candidates, eviction, generate, length, page, reco, scoring
 from benchmarks.common import print_machine
 from kvrescue.models.load import Pair, load_pair
 
 PARTS: dict[str, Callable[[Pair], bool]] = {
     "generate": generate.measure,
     "eviction": eviction.measure,
+    "length": length.measure,
+    "candidates": candidates.measure,
     "scoring": scoring.measure,
     "reco": reco.measure,
+    "page": page.measure,
 }
 
 

@@ -185,7 +185,7 @@ def _run(args: argparse.Namespace) -> int:
 
         pair = load(choice, progress=lambda text: print(f"kvrescue: {text}", file=sys.stderr))
         stop = Stop()
-        kind: Kind = "lab" if choice.known_set == "lab" else "math"
+        kind: Kind = "lab" if choice.known_set in presets.LAB_SETS else "math"
         streams = [graded(run(problem, one, pair, stop, opening=opening), reference, kind) for one in configs]
         if file:
             with contextlib.suppress(OSError):  # a pipe or device has nothing to clear

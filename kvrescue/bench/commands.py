@@ -64,7 +64,7 @@ def _bench(args: argparse.Namespace) -> int:
     traced = _listed("traces", args.traces, ("all", "none")) == ["all"]
     choice = choice_of(args)
     model_set = choice.known_set
-    workers = number("workers", args.workers, 1, 256) if args.workers else None if model_set == "lab" else 1
+    workers = number("workers", args.workers, 1, 256) if args.workers else None if model_set in presets.LAB_SETS else 1
     given = {**({"scorer": "prm"} if choice.prm else {}), **settings_of(args.set)}
     cells = grid(methods, policies, list(dict.fromkeys(budgets)), list(dict.fromkeys(ns)), list(dict.fromkeys(seeds)))
     for cell in cells:  # what can be refused is refused before any compute
@@ -82,7 +82,7 @@ def _bench(args: argparse.Namespace) -> int:
     ]
     identity: dict[str, Any] = {
         "models": model_set or {"base": args.base, "helper": args.helper},
-        "weights": lab_fingerprint() if model_set == "lab" else None,
+        "weights": lab_fingerprint(base=presets.LAB_SETS[model_set]) if model_set in presets.LAB_SETS else None,
         "prm": [choice.prm, choice.prm_family],
         "quantise": dict(choice.quantise),
         "estimator": choice.estimator,
@@ -120,7 +120,7 @@ def _calibrate(args: argparse.Namespace) -> int:
 
     choice = choice_of(args)
     model_set = choice.known_set
-    if args.problems is None and model_set != "lab":
+    if args.problems is None and model_set not in presets.LAB_SETS:
         raise ConfigError("problems", "Name problems that suit these models: --problems FILE.jsonl, or a set such as gsm8k:50.")
     if model_set is None and args.out is None:
         raise ConfigError("out", "Your own models have no place of their own; name a file with --out.")

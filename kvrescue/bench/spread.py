@@ -24,8 +24,9 @@ def quiet(_text: str) -> None:
     pass
 
 
-def lab_loader(folder: Path = LAB_FOLDER) -> Loader:
-    return functools.partial(load_lab, folder, say=quiet)
+def lab_loader(folder: Path = LAB_FOLDER, base: str = "base") -> Loader:
+    """``base``: which of the lab's bases, by its folder."""
+    return functools.partial(load_lab, folder, say=quiet, base=base)
 
 
 _pair: Pair | None = None
@@ -72,11 +73,13 @@ def completed(work: Callable[[Pair, T], R], tasks: Sequence[T], load: Loader, wo
                 future.cancel()
 
 
-def spread(work: Callable[[Pair, T], R], tasks: Sequence[T], workers: int | None = None, folder: Path = LAB_FOLDER) -> Iterator[R]:
+def spread(
+    work: Callable[[Pair, T], R], tasks: Sequence[T], workers: int | None = None, folder: Path = LAB_FOLDER, base: str = "base"
+) -> Iterator[R]:
     """Results of the lab's models in the order of ``tasks``."""
     early: dict[int, R] = {}
     wanted = 0
-    for index, result in completed(work, tasks, lab_loader(folder), workers):
+    for index, result in completed(work, tasks, lab_loader(folder, base), workers):
         early[index] = result
         while wanted in early:
             yield early.pop(wanted)

@@ -11,8 +11,9 @@ from typing import Any
 
 from kvrescue.config import POLICIES, ConfigError
 from kvrescue.lab.story import DIFFICULTIES
+from kvrescue.presets import LAB_SETS
 
-PARTS = ("base", "helper", "prm", "estimator")
+PARTS = ("base", "wordy", "helper", "prm", "estimator")
 SUITES = ("rescue", "reco")
 BUDGETS = (64, 96, 128)
 NS = (1, 2, 4)
@@ -108,7 +109,13 @@ def _report(args: argparse.Namespace) -> int:
     if args.methods:
         wanted = [_one_of("methods", name.strip(), tuple(known)) for name in args.methods.split(",")]
         cells = [cell for cell in cells if cell.name.split()[0] in wanted]
-    about = {"suite": suite, "seed": seed, "difficulty": difficulty, "models": "lab", "weights": lab_fingerprint()}
+    about = {
+        "suite": suite,
+        "seed": seed,
+        "difficulty": difficulty,
+        "models": chosen.models,
+        "weights": lab_fingerprint(base=LAB_SETS[chosen.models]),
+    }
     rows = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with (
@@ -120,7 +127,7 @@ def _report(args: argparse.Namespace) -> int:
         def tick(name: str, done: int) -> None:
             progress.update(bar, advance=done, description=name)
 
-        for row in report.measure(cells, problems, seed, difficulty, workers, tick, chosen.row, store):
+        for row in report.measure(cells, problems, seed, difficulty, workers, tick, chosen.row, store, chosen.models):
             rows.append(report.as_json(row))
             if args.json:
                 print(json.dumps(rows[-1]), flush=True)

@@ -17,7 +17,7 @@ from kvrescue.lab.evaluate import solve
 from kvrescue.lab.export import export
 from kvrescue.lab.story import Difficulty, held_out
 from kvrescue.lab.train import Counters, Recipe, Say, train
-from kvrescue.models.load import Pair
+from kvrescue.models.load import LAB_FOLDER, Pair
 from kvrescue.reco import distil
 from kvrescue.rewards.reading import Calibration
 
@@ -25,10 +25,12 @@ RECIPES: dict[str, Recipe] = {
     "base": Recipe(hidden=64, layers=3, heads=4, seed=1, tokens=36_000_000),
     "helper": Recipe(hidden=48, layers=3, heads=4, seed=2, tokens=36_000_000, mlp=32),
     "prm": Recipe(hidden=64, layers=3, heads=4, seed=3, tokens=36_000_000),
+    "wordy": Recipe(hidden=64, layers=3, heads=4, seed=11, tokens=8_000_000, rate=1e-3, start="base", wordy=True),
 }
 ROLES = {
     "base": "the capable model whose cache is evicted",
     "helper": "the smaller model that keeps everything: the base's recipe and number of tokens, narrower layers",
+    "wordy": "the base, trained on with stories of solvers who look back often and end with many words: what ReCo can spare",
     "prm": "the judge: a language model of the base's size, trained from another seed, that verifies steps",
 }
 ESTIMATOR_SEED = 9_000
@@ -42,7 +44,10 @@ def make(
     """Train ``parts`` into ``out``; checkpoints lie below ``work``. ``tokens`` shortens the training, for a test of the path."""
     for part in (name for name in parts if name in RECIPES):
         recipe = replace(RECIPES[part], tokens=tokens) if tokens else RECIPES[part]
-        model, counters = train(recipe, work / part, _named(say, part))
+        start = out / recipe.start if recipe.start else None
+        if start and not (start / "model.safetensors").is_file():
+            start = LAB_FOLDER / start.name
+        model, counters = train(recipe, work / part, _named(say, part), start=start)
         export(model, out / part)
         (out / part / "training.json").write_text(json.dumps({"recipe": asdict(recipe), "counters": asdict(counters)}, indent=1) + "\n")
     if "prm" in parts:
@@ -87,7 +92,7 @@ def _samples(out: Path, split: str, problems: int, workers: int | None) -> list[
 def _alone(pair: Pair, task: tuple[str, int, Difficulty]) -> Record:
     """One problem by one model alone, full cache, greedy."""
     part, index, difficulty = task
-    models = {"base": pair.base, "helper": pair.helper, "prm": pair.prm.loaded if pair.prm else pair.base}
+    models = {"base": pair.base, "wordy": pair.base, "helper": pair.helper, "prm": pair.prm.loaded if pair.prm else pair.base}
     alone = replace(pair, base=models[part], helper=models[part])
     values = {**presets.default_settings("lab"), "method": "full", "scorer": "none", "temperature": 0.0}
     return solve(alone, index, CARD_SEED, difficulty, make_config(**values))
@@ -95,7 +100,7 @@ def _alone(pair: Pair, task: tuple[str, int, Difficulty]) -> Record:
 
 def write_card(part: str, out: Path, problems: int, workers: int | None = None) -> None:
     tasks: list[tuple[str, int, Difficulty]] = [(part, index, level) for level in ("easy", "medium", "hard") for index in range(problems)]
-    records = list(spread(_alone, tasks, workers, out))
+    records = list(spread(_alone, tasks, workers, out, base=part if part == "wordy" else "base"))
     notes = json.loads((out / part / "training.json").read_text(encoding="utf-8"))
     recipe, counters = Recipe(**notes["recipe"]), Counters(**notes["counters"])
     lines = [

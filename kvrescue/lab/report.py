@@ -16,6 +16,7 @@ from kvrescue.config import POLICIES, make_config
 from kvrescue.lab.evaluate import solve
 from kvrescue.lab.story import Difficulty
 from kvrescue.models.load import Pair
+from kvrescue.presets import LAB_SETS
 
 EVALUATED_POLICY = "rkv"
 """The policy of the rows other than ``evicted`` when none is asked for."""
@@ -95,6 +96,7 @@ def measure(
     tick: Callable[[str, int], None] = lambda _row, _done: None,
     build: Callable[[Cell, Sequence[Record], Sequence[Any]], Any] | None = None,
     store: Store | None = None,
+    models: str = "lab",
 ) -> Iterator[Any]:
     """Rows in the order of ``cells``, each as soon as it is measured; ``build`` makes one of its cell, its records and the rows before.
 
@@ -109,7 +111,7 @@ def measure(
     missing = [at for at in range(len(tasks)) if at not in known]
     if known:
         tick("kept from before", len(known))
-    results = completed(_work, [tasks[at] for at in missing], lab_loader(), workers)
+    results = completed(_work, [tasks[at] for at in missing], lab_loader(base=LAB_SETS[models]), workers)
     found: dict[tuple[str, str | None, int | None], list[Record]] = {}
     done: list[Any] = []
     for number, cell in enumerate(cells):
@@ -257,11 +259,13 @@ def _reco_row(cell: Cell, records: Sequence[Record], _before: Sequence[Any]) -> 
 
 @dataclass(frozen=True)
 class Suite:
+    models: str
+    """Which of the lab's model sets it runs."""
     cells: Callable[[Sequence[str] | None, Sequence[int], Sequence[int]], list[Cell]]
     row: Callable[[Cell, Sequence[Record], Sequence[Any]], Any]
 
 
-SUITES = {"rescue": Suite(rescue_cells, _row), "reco": Suite(reco_cells, _reco_row)}
+SUITES = {"rescue": Suite("lab", rescue_cells, _row), "reco": Suite("lab-wordy", reco_cells, _reco_row)}
 
 
 def as_json(row: Row | RecoRow) -> dict[str, Any]:

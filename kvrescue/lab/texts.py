@@ -85,7 +85,12 @@ def _claim(rng: random.Random, item: str, products: float) -> str:
     return f"So {a} {sign} {b} = {c} {item}.\n\n"
 
 
-def stories(rng: random.Random, rows: int, dial: story.Dial, closing: float = 0.25) -> Batch:
+WORDY_LOOKS, WORDY_ENDS = (0.3, 0.9, 0.9), (0.2, 0.9)
+"""A wordy solver's chance to look back at a sum, and to end with many words: drawn anew for each story, so that the model goes on in the
+manner it finds, and a chain whose looks back are suppressed reads like one of a solver who seldom looks back."""
+
+
+def stories(rng: random.Random, rows: int, dial: story.Dial, closing: float = 0.25, *, wordy: bool = False) -> Batch:
     """Whole problems. A share (``closing``) is cut at a step by the closing prompt and the true answer, which is all that is learned
     then: the model answers when it is asked to, is unsure while it cannot know, and never says the prompt by itself. A third of
     the cuts fall where every sum is done, so that it also learns to be sure, and a third within four lines before that, where a
@@ -93,7 +98,7 @@ def stories(rng: random.Random, rows: int, dial: story.Dial, closing: float = 0.
     made: list[Row] = []
     for _ in range(rows):
         told = story.make_story(rng, dial, distinct=False)
-        lines = story.solution(told, rng)
+        lines = story.solution(told, rng, rng.choice(WORDY_LOOKS), rng.choice(WORDY_ENDS)) if wordy else story.solution(told, rng)
         if rng.random() < closing:
             done = lines.index(story.WRAP_UP[0]) if story.WRAP_UP[0] in lines else len(lines) - 1
             last = len(lines) - 1

@@ -42,6 +42,10 @@ class Recipe:
     rows: int = 8
     mlp: int | None = None
     """Width of the feed-forward layers, where sums are learned; None: twice ``hidden``."""
+    start: str | None = None
+    """A part trained before, whose weights this one begins with; it reads whole stories only."""
+    wordy: bool = False
+    """Stories of solvers who look back often and end with many words."""
     enough: float = 0.93
     """Share of right predictions that ends a preparing phase; a quarter of ``tokens`` ends it in any case."""
 
@@ -90,10 +94,10 @@ def make_batch(recipe: Recipe, phase: int, step: int, progress: float) -> texts.
         return texts.repeats(rng, 32)
     if phase == 1:
         return texts.recalls(rng, 24)
-    if rng.random() < max(0.1, 0.8 - 0.9 * progress):
+    if rng.random() < (0.1 if recipe.start else max(0.1, 0.8 - 0.9 * progress)):
         return texts.drills(rng, 16)
     level = rng.choices(list(story.DIALS.values()), [0.25, 0.4, 0.35])[0]
-    return texts.stories(rng, recipe.rows, level)
+    return texts.stories(rng, recipe.rows, level, wordy=recipe.wordy)
 
 
 def loss_and_hits(model: LlamaForCausalLM, batch: texts.Batch) -> tuple[Tensor, float]:
@@ -105,11 +109,12 @@ def loss_and_hits(model: LlamaForCausalLM, batch: texts.Batch) -> tuple[Tensor, 
     return F.cross_entropy(logits, targets), float((logits.argmax(-1) == targets).float().mean())
 
 
-def train(recipe: Recipe, folder: Path, say: Say, *, save_every: float = 60.0) -> tuple[LlamaForCausalLM, Counters]:
-    """Train to the end, from the checkpoint in ``folder`` when there is one. Returns the model and what it took."""
-    model = new_model(recipe)
+def train(recipe: Recipe, folder: Path, say: Say, *, start: Path | None = None, save_every: float = 60.0) -> tuple[LlamaForCausalLM, Counters]:
+    """Train to the end, from the checkpoint in ``folder`` when there is one. Returns the model and what it took. ``start``: the folder of the
+    weights that ``recipe.start`` names."""
+    model = LlamaForCausalLM.from_pretrained(start) if start else new_model(recipe)
     optimiser = torch.optim.AdamW(model.parameters(), lr=recipe.rate, betas=(0.9, 0.98), weight_decay=0.01)
-    counters = _resume(folder, recipe, model, optimiser) or Counters()
+    counters = _resume(folder, recipe, model, optimiser) or Counters(phase=len(PHASES) - 1 if start else 0)
     if counters.all_tokens:
         where = f"phase {counters.phase + 1} of {len(PHASES)}" if counters.phase < len(PHASES) else "nothing is left to train"
         say(f"going on after {counters.all_tokens:,} tokens, {where}")
@@ -120,7 +125,7 @@ def train(recipe: Recipe, folder: Path, say: Say, *, save_every: float = 60.0) -
         progress = counters.tokens / recipe.tokens if last else 0.0
         batch = make_batch(recipe, counters.phase, counters.step, progress)
         for group in optimiser.param_groups:
-            group["lr"] = recipe.rate * _rate(counters.step if counters.phase == 0 else WARM_UP_STEPS, progress)
+            group["lr"] = recipe.rate * _rate(counters.step if counters.phase == 0 or start else WARM_UP_STEPS, progress)
         loss, hits = loss_and_hits(model, batch)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -22,7 +22,7 @@ from kvrescue.models.shapes import KNOWN, SMOLLM2, Shape
 from kvrescue.models.smollm2 import cached_smollm2
 from kvrescue.models.weights import main_memory
 from kvrescue.paths import cache_folder
-from kvrescue.presets import MODEL_SETS, default_settings
+from kvrescue.presets import LAB_SETS, MODEL_SETS, default_settings
 
 
 @dataclass(frozen=True)
@@ -106,9 +106,10 @@ def shapes_of(name: str, gpu: bool, quantise: Mapping[str, str] | None = None) -
     """(model, how it would be loaded) for base, helper and prm of a set."""
     parts = MODEL_SETS[name].parts
     if not parts:
-        if name == "lab":
-            configs = {part: json.loads((LAB_FOLDER / part / "config.json").read_text(encoding="utf-8")) for part in ("base", "helper", "prm")}
-            return {part: (f"lab-{part}", Weights(Shape.of(SimpleNamespace(**config)), "fp32")) for part, config in configs.items()}
+        if name in LAB_SETS:
+            folders = {"base": LAB_SETS[name], "helper": "helper", "prm": "prm"}
+            configs = {part: json.loads((LAB_FOLDER / folder / "config.json").read_text(encoding="utf-8")) for part, folder in folders.items()}
+            return {part: (f"lab-{folders[part]}", Weights(Shape.of(SimpleNamespace(**config)), "fp32")) for part, config in configs.items()}
         whole = Weights(SMOLLM2, "bf16" if gpu else "fp32")
         return {"base": ("SmolLM2-135M-Instruct", whole), "helper": ("SmolLM2-135M-Instruct", whole)}
     asked = quantise or {}
@@ -121,7 +122,7 @@ def shapes_of(name: str, gpu: bool, quantise: Mapping[str, str] | None = None) -
 
 
 def _set_report(name: str, gpus: list[dict[str, Any]], free: int, n: int | None, tokens: int | None, quantise: Mapping[str, str]) -> SetReport:
-    gpu = bool(gpus) and name != "lab"
+    gpu = bool(gpus) and name not in LAB_SETS
     models = shapes_of(name, gpu, quantise)
     values = {**default_settings(name), **({"n": n} if n is not None else {})}
     config = make_config(**values)
@@ -132,7 +133,7 @@ def _set_report(name: str, gpus: list[dict[str, Any]], free: int, n: int | None,
     whole = total(parts, device)
     room = sum(one["free"] for one in gpus) if gpu else free  # a base spreads over all GPUs
     told = [PartReport(one.part, models[one.part][0], weights[one.part].quantise, one.weights, one.cache, one.activations) for one in parts]
-    cached = name == "lab" or (name == "smollm2" and cached_smollm2() is not None) or (bool(MODEL_SETS[name].parts) and _on_disk(name))
+    cached = name in LAB_SETS or (name == "smollm2" and cached_smollm2() is not None) or (bool(MODEL_SETS[name].parts) and _on_disk(name))
     return SetReport(name, MODEL_SETS[name].title, sum(one.weights for one in parts), whole, told, cached, whole < room)
 
 

@@ -25,7 +25,7 @@ from kvrescue.models.precision import choose
 from kvrescue.models.shapes import Shape
 from kvrescue.models.smollm2 import ensure_smollm2
 from kvrescue.models.weights import Progress, fetch, free_memory, read_model, read_tensors
-from kvrescue.presets import MODEL_SETS, Choice
+from kvrescue.presets import LAB_SETS, MODEL_SETS, Choice
 from kvrescue.reco.head import WEIGHTS, Head
 from kvrescue.rewards.reading import CALIBRATION_FILE, Calibration
 from kvrescue.rewards.trained import FAMILIES
@@ -122,8 +122,8 @@ def _load_models(choice: Choice, device: str | None, say: Progress) -> Pair:
         return _own_pair(_expanded(choice.base), choice.helper and _expanded(choice.helper), choice.quantise, device, say)
     name = choice.known_set
     assert name is not None  # there is no base
-    if name == "lab":
-        return load_lab(LAB_FOLDER, device, say)
+    if name in LAB_SETS:
+        return load_lab(LAB_FOLDER, device, say, base=LAB_SETS[name])
     if MODEL_SETS[name].parts:
         return _hub_set(name, choice, device, say)
     folder = ensure_smollm2(say)
@@ -147,22 +147,28 @@ def _hub_set(name: str, choice: Choice, device: str | None, say: Progress) -> Pa
     return Pair(name, models["base"], models["helper"], chosen.note, prm)
 
 
-def load_lab(folder: Path, device: str | None = None, say: Progress = print) -> Pair:
-    """The bundled tiny models: ``base``, ``helper`` and ``prm`` below ``folder``. They run on the CPU: a GPU would only add delays."""
+def load_lab(folder: Path, device: str | None = None, say: Progress = print, base: str = "base") -> Pair:
+    """The bundled tiny models: a base, ``helper`` and ``prm`` below ``folder``. They run on the CPU: a GPU would only add delays."""
     where = device or "cpu"
-    for part in ("base", "helper", "prm"):
+    parts = (base, "helper", "prm")
+    for part in parts:
         if not (folder / part / "model.safetensors").is_file():
             raise ConfigError("models", f"The lab's {part} is missing in {folder.name}; make the models with: python -m kvrescue lab train --all")
     say("loading the lab's models")
-    base, helper, judge = (load_model(str(folder / part), part, where, shown=f"lab-{part}") for part in ("base", "helper", "prm"))
-    return Pair("lab", base, helper, MODEL_SETS["lab"].note, Prm(judge, Calibration.read(folder / "prm")), read_estimator(folder / "estimator"))
+    writer, helper, judge = (load_model(str(folder / part), part, where, shown=f"lab-{part}") for part in parts)
+    name = next(name for name, one in LAB_SETS.items() if one == base)
+    return Pair(name, writer, helper, MODEL_SETS[name].note, Prm(judge, Calibration.read(folder / "prm")), read_estimator(folder / "estimator"))
 
 
-def lab_fingerprint(folder: Path = LAB_FOLDER) -> str:
-    """Changes when any of the lab's models does."""
+def lab_fingerprint(folder: Path = LAB_FOLDER, base: str = "base") -> str:
+    """Changes when any of the models of the lab with this base does."""
     found = hashlib.sha256()
     for file in sorted(folder.rglob("*")):
-        if file.suffix == ".safetensors" or file.name == CALIBRATION_FILE:
+        if (
+            file.relative_to(folder).parts[0] in (base, "estimator", "helper", "prm")
+            and file.suffix == ".safetensors"
+            or file.name == CALIBRATION_FILE
+        ):
             found.update(file.relative_to(folder).as_posix().encode() + file.read_bytes())
     return found.hexdigest()[:12]
 

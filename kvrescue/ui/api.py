@@ -47,7 +47,7 @@ def solve_with(backends: Mapping[str, Backend]) -> Callable[..., dict[str, Any]]
             asked = check_problem(problem)
             backend.check(asked)
             wait_for(backend)
-            kind: Kind = "lab" if backend.model_set == "lab" else "math"
+            kind: Kind = "lab" if backend.model_set in presets.LAB_SETS else "math"
             known = str(reference or "").strip()[:MOST_REFERENCE_CHARS]
             events = [event.model_dump(mode="json") for event in graded(backend.run(asked, config, Stop()), known, kind)]
         except ConfigError as error:

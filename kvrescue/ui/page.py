@@ -54,7 +54,7 @@ class Page:
 
     def examples_of(self, models: str) -> list[dict[str, Any]]:
         """The examples that these models can read; the first is on the page from the start, so that one click runs something."""
-        return [example for example in self.examples.values() if (example["models"] == "lab") == (models == "lab")]
+        return [example for example in self.examples.values() if (example["models"] in presets.LAB_SETS) == (models in presets.LAB_SETS)]
 
     # --- model sets ---------------------------------------------------------------------------------------------------------
 
@@ -73,7 +73,7 @@ class Page:
         return [
             gr.Timer(active=True),
             gr.update(choices=choices(examples, say), value=examples[0]["id"]),
-            gr.update(visible=models == "lab"),
+            gr.update(visible=models in presets.LAB_SETS),
             *filled,
         ]
 
@@ -223,7 +223,7 @@ class Page:
         say = words(language_of(request))
         progress = Progress(say)
         text, failed = "", ""
-        kind: Kind = "lab" if models == "lab" else "math"
+        kind: Kind = "lab" if models in presets.LAB_SETS else "math"
         try:
             lanes = configs()
             for line in self.loading(models, stop, say):
@@ -420,7 +420,7 @@ def build_page(*backends: Backend) -> Served:
                         min_width=160,
                         elem_id="kvr-reference",
                     )
-                with gr.Row(visible=page.start_set == "lab", elem_id="kvr-generator") as generator:
+                with gr.Row(visible=page.start_set in presets.LAB_SETS, elem_id="kvr-generator") as generator:
                     difficulty = gr.Radio(
                         DIFFICULTIES, value="medium", label=label("page.difficulty"), interactive=True, scale=3, elem_id="kvr-difficulty"
                     )

@@ -6,15 +6,18 @@ python tests/web/look.py lag
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import http.server
 import shutil
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import plotly
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
 PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
@@ -82,21 +85,29 @@ def shots(browser, url: str, folder: Path) -> None:
                 page.close()
 
 
-def main() -> None:
+@contextlib.contextmanager
+def served() -> Iterator[tuple[Browser, str]]:
     handler = functools.partial(Quiet, directory=str(ROOT))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    url = f"http://127.0.0.1:{server.server_port}"
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-background-networking"])
-        if sys.argv[1] == "lag":
-            page = open_harness(browser, url, "empty", 1280)
-            print(page.evaluate(LAG, {"events": EVENTS, "rate": UPDATES_PER_SECOND}))
-        else:
-            shots(browser, url, Path(sys.argv[2]))
+        yield browser, f"http://127.0.0.1:{server.server_port}"
         browser.close()
+    server.shutdown()
+
+
+def lag() -> dict[str, Any]:
+    with served() as (browser, url):
+        page = open_harness(browser, url, "empty", 1280)
+        found: dict[str, Any] = page.evaluate(LAG, {"events": EVENTS, "rate": UPDATES_PER_SECOND})
+        return found
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1] == "lag":
+        print(lag())
+    else:
+        with served() as (chromium, address):
+            shots(chromium, address, Path(sys.argv[2]))
