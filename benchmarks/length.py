@@ -52,9 +52,8 @@ def measure(pair: Pair) -> bool:
         ratios = [full / evicted for full, evicted in zip(times["full"], times["evicted"], strict=True)]
         medians[length] = statistics.median(times["evicted"])
         told = ", ".join(f"{method} {spread(values, ' ms', 1)}" for method, values in times.items())
-        print(
-            f"{length:5} tokens: {told} a token; full over evicted {spread(ratios)}; KV {kv * length / 2**20:.1f} MiB against at most {kv * 96 / 2**20:.1f}"
-        )
+        memory = f"{kv * length / 2**20:.1f} MiB against at most {kv * 96 / 2**20:.1f}"
+        print(f"{length:5} tokens: {told} a token; full over evicted {spread(ratios)}; KV {memory}")
     growth = medians[LENGTHS[-1]] / medians[LENGTHS[0]]
     print(f"evicted at {LENGTHS[-1]} against {LENGTHS[0]}: {growth:.2f}, wanted at most 1.1")
     return growth <= 1.1

@@ -163,13 +163,10 @@ def load_lab(folder: Path, device: str | None = None, say: Progress = print, bas
 def lab_fingerprint(folder: Path = LAB_FOLDER, base: str = "base") -> str:
     """Changes when any of the models of the lab with this base does."""
     found = hashlib.sha256()
-    for file in sorted(folder.rglob("*")):
-        if (
-            file.relative_to(folder).parts[0] in (base, "estimator", "helper", "prm")
-            and file.suffix == ".safetensors"
-            or file.name == CALIBRATION_FILE
-        ):
-            found.update(file.relative_to(folder).as_posix().encode() + file.read_bytes())
+    for part in sorted((base, "estimator", "helper", "prm")):
+        for file in sorted((folder / part).rglob("*")):
+            if file.suffix == ".safetensors" or file.name == CALIBRATION_FILE:
+                found.update(file.relative_to(folder).as_posix().encode() + file.read_bytes())
     return found.hexdigest()[:12]
 
 
