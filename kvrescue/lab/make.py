@@ -30,7 +30,8 @@ RECIPES: dict[str, Recipe] = {
 ROLES = {
     "base": "the capable model whose cache is evicted",
     "helper": "the smaller model that keeps everything: the base's recipe and number of tokens, narrower layers",
-    "wordy": "the base, trained on with stories of solvers who look back often and end with many words: what ReCo can spare",
+    "wordy": "the base, trained on with stories of solvers who look back often and end with many words: what ReCo can spare. "
+    "On hard problems its chain outgrows the limit of 400 tokens",
     "prm": "the judge: a language model of the base's size, trained from another seed, that verifies steps",
 }
 ESTIMATOR_SEED = 9_000
