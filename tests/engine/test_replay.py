@@ -104,7 +104,9 @@ def test_a_paused_run_ends_between_steps(two):
     stop = Stop()
     stop.pause_after(0.0)
     stream = list(loop.run(PROBLEM, make_config(**SMALL), two, stop))
-    assert stream[-1].reason == "paused" and not of(events.StepBegin, stream)
+    assert stream[-1].reason == "paused"
+    # One step at least: a run that pauses before it has written anything would never get on.
+    assert len(of(events.StepBegin, stream)) == len(of(events.Commit, stream)) == 1
 
 
 def test_maps_of_layer_groups_come_with_an_evicted_memory_only(two):
