@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 HADOLINT = Path(sys.executable).with_name("hadolint")
 CODE = [ROOT / "app.py", ROOT / "start.py", *ROOT.glob("kvrescue/**/*.py")]
-VIEWER = [path for path in ROOT.glob("assets/**/*") if path.suffix in (".mjs", ".css", ".json")]
+VIEWER = [path for path in ROOT.glob("assets/**/*") if path.suffix in (".mjs", ".js", ".css", ".json")]
 
 
 def test_no_remote_code_and_no_pickle():

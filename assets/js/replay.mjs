@@ -1,6 +1,7 @@
 // A finished trace, moved through by hand: where each step ends, and the bar that goes there. The viewer itself stays one and the same.
 
 import { button, el, put, setText } from "./dom.mjs";
+import { unpacked } from "./gzip.mjs";
 import { TailParser } from "./parse.mjs";
 
 const MOST_BYTES = 10 * 1024 * 1024;
@@ -62,7 +63,7 @@ export function createReplay({ t, onSeek, onOpen, share, fork = null }) {
     put(speed, option);
   }
   const file = el("input", "kvr-sr");
-  Object.assign(file, { type: "file", accept: ".ndjson,.jsonl,.json,.txt" });
+  Object.assign(file, { type: "file", accept: ".ndjson,.jsonl,.json,.txt,.gz" });
   file.tabIndex = -1;
   file.setAttribute("aria-label", t("replay.open"));
   const open = button("kvr-button", t("replay.open"), () => file.click());
@@ -95,8 +96,8 @@ export function createReplay({ t, onSeek, onOpen, share, fork = null }) {
     const [chosen] = file.files;
     file.value = "";
     if (!chosen) return;
-    if (chosen.size > MOST_BYTES) return complain("large");
-    const text = await chosen.text();
+    const text = await unpacked(chosen, MOST_BYTES);
+    if (text === null) return complain("large");
     const found = readWhole(text);
     if (found.wrong) return complain(found.wrong);
     complain(null);

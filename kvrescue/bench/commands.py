@@ -183,7 +183,10 @@ def _measure(
                 verdict = grader.grade(ran.record.answer, task.problem.answer, task.problem.kind)
                 graded.append(replace(ran.record, right=verdict.right, parsed=verdict.parsed))
             record = graded[0] if len(graded) == 1 else choose(graded)
-            traces = [write_trace(out / "traces", task.key, number, ran.trace) for number, ran in enumerate(runs)] if traced else []
+            traces = []
+            if traced:
+                for number, (ran, one) in enumerate(zip(runs, graded, strict=True)):
+                    traces.append(write_trace(out / "traces", task.key, number, ran.trace, task.problem.answer, one.right))
             store.add(task.key, as_line(task, runs, record, traces))
             tick(1, f"{task.problem.id} {task.cell.name}")
         cells: dict[Any, dict[str, list[Record]]] = {}

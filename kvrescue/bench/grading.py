@@ -7,7 +7,7 @@ in a child's main thread with its limits off, and the limit is the parent's.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -92,13 +92,21 @@ class Grader:
 def graded(stream: Iterator[events.AnyEvent], reference: str, kind: Kind) -> Iterator[events.AnyEvent]:
     """The same events; with a ``reference`` the header names it and the end says whether the answer is right (an ended run without an
     answer is not)."""
-    for event in stream:
-        if reference and isinstance(event, events.Header):
-            event = event.model_copy(update={"reference": reference})
-        elif reference and isinstance(event, events.End):
-            with Grader() as grader:
-                event = event.model_copy(update={"correct": grader.grade(event.answer, reference, kind).right})
-        yield event
+
+    def right(answer: str | None) -> bool:
+        with Grader() as grader:
+            return grader.grade(answer, reference, kind).right
+
+    return (marked(event, reference, right) for event in stream) if reference else stream
+
+
+def marked(event: events.AnyEvent, reference: str, right: Callable[[str | None], bool]) -> events.AnyEvent:
+    """A header that names the reference, an end that says whether it was met; any other event as it is."""
+    if isinstance(event, events.Header):
+        return event.model_copy(update={"reference": reference})
+    if isinstance(event, events.End):
+        return event.model_copy(update={"correct": right(event.answer)})
+    return event
 
 
 def choice_of(answer: str) -> str | None:

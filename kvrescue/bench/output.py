@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from kvrescue.bench.pages import page, problem_page, write_viewer
 from kvrescue.bench.store import digest, write_whole
 
 COLUMNS = {
@@ -75,12 +76,14 @@ def write(folder: Path, rows: Sequence[dict[str, Any]], records: Sequence[dict[s
     fresh.replace(folder / "results.parquet")
     pages = folder / "problems"
     pages.mkdir(exist_ok=True)
+    if any(one["traces"] for one in records):
+        write_viewer(folder / "viewer")
     links = {}
     for problem in dict.fromkeys(one["problem"] for one in records):
         name = f"{digest(problem)}.html"
         links[problem] = f"problems/{name}"
         mine = [one for one in records if one["problem"] == problem]
-        write_whole(pages / name, _problem_page(problem, texts.get(problem, {}), mine))
+        write_whole(pages / name, problem_page(problem, texts.get(problem, {}), mine, folder / "traces", about["command"]))
     write_whole(folder / "report.html", _report(rows, about, links, records))
 
 
@@ -90,28 +93,7 @@ def _flat(one: dict[str, Any]) -> dict[str, Any]:
     return {name: json.dumps(value) if isinstance(value, dict | list) else value for name, value in row.items()}
 
 
-# --- pages ----------------------------------------------------------------------------------------------------------------
-
-_STYLE = """
-:root{color-scheme:light dark;--base:#1d4ed8;--helper:#c2410c;--line:#8884;--bad:#b91c1c}
-@media(prefers-color-scheme:dark){:root{--base:#93b4ff;--helper:#fdba74;--bad:#fca5a5}}
-body{font:16px/1.45 system-ui,sans-serif;margin:1.5rem auto;max-width:1200px;padding:0 1rem}
-table{border-collapse:collapse;display:block;overflow-x:auto;font-variant-numeric:tabular-nums}
-td,th{padding:2px 8px;text-align:right;border-bottom:1px solid var(--line)}
-td:first-child,th:first-child{text-align:left}
-.lanes{display:grid;grid-template-columns:repeat(auto-fill,minmax(280px,1fr));gap:1rem}
-.lane{border:1px solid var(--line);border-radius:6px;padding:.6rem;overflow-wrap:anywhere;min-width:0}
-.lane h2{font-size:1rem;margin:0 0 .4rem}.step{white-space:pre-wrap;border-left:4px solid;padding:.1rem .5rem;margin:.35rem 0}
-.base{border-color:var(--base)}.helper{border-color:var(--helper);border-left-style:double}
-.note{opacity:.8;font-size:.85rem}.wrong{color:var(--bad)}dt{font-weight:600}
-"""
-
-
-def _page(title: str, body: str, head: str = "") -> str:
-    return (
-        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width,initial-scale=1'>"
-        f"<title>{html.escape(title)}</title><style>{_STYLE}</style>{head}<h1>{html.escape(title)}</h1>{body}</html>\n"
-    )
+# --- the report -----------------------------------------------------------------------------------------------------------
 
 
 def _report(rows: Sequence[dict[str, Any]], about: dict[str, Any], links: dict[str, str], records: Sequence[dict[str, Any]]) -> str:
@@ -120,7 +102,7 @@ def _report(rows: Sequence[dict[str, Any]], about: dict[str, Any], links: dict[s
     body = "".join(_charts(rows))
     names = list(rows[0]) if rows else []
     cells = "".join("<tr>" + "".join(f"<td>{html.escape(_shown(row[name]))}</td>" for name in names) + "</tr>" for row in rows)
-    body += f"<h2>Table</h2><table><tr>{''.join(f'<th>{name}</th>' for name in names)}</tr>{cells}</table>"
+    body += f"<h2>Table</h2><table class=results><tr>{''.join(f'<th>{name}</th>' for name in names)}</tr>{cells}</table>"
     right: dict[str, list[bool]] = {}
     for one in records:
         right.setdefault(one["problem"], []).append(one["record"]["right"])
@@ -131,7 +113,7 @@ def _report(rows: Sequence[dict[str, Any]], about: dict[str, Any], links: dict[s
     body += f"<h2>Problems</h2><ol>{listed}</ol>"
     body += "<h2>Columns</h2><dl>" + "".join(f"<dt>{html.escape(name)}</dt><dd>{html.escape(text)}</dd>" for name, text in COLUMNS.items()) + "</dl>"
     body += f"<h2>Settings</h2><pre>{html.escape(json.dumps(about, indent=1))}</pre>"
-    return _page("kvrescue: results", body, f"<script>{get_plotlyjs()}</script>")
+    return page("kvrescue: results", body, f"<script>{get_plotlyjs()}</script>")
 
 
 def _shown(value: Any) -> str:
@@ -183,33 +165,3 @@ def _bars(points: Sequence[dict[str, Any]], column: str) -> dict[str, Any] | Non
     if not low or any(point[low] is None for point in points):
         return None
     return {"type": "data", "array": [p[high] - p[column] for p in points], "arrayminus": [p[column] - p[low] for p in points]}
-
-
-def _problem_page(problem: str, told: dict[str, Any], records: Sequence[dict[str, Any]]) -> str:
-    """The lanes of one problem side by side; each links its trace."""
-    body = f"<p>{html.escape(told.get('text', ''))}</p><p><b>Answer: {html.escape(told.get('answer', ''))}</b></p><div class=lanes>"
-    for one in records:
-        cell, record = one["cell"], one["record"]
-        title = " ".join(str(part) for part in (cell["method"], cell["policy"], cell["budget"] and f"B={cell['budget']}", f"N={cell['n']}") if part)
-        for number, steps in enumerate(one["lanes"]):
-            verdict = "right" if record["right"] else "wrong"
-            body += f"<section class=lane><h2>{html.escape(title)}{f', run {number + 1}' if len(one['lanes']) > 1 else ''}</h2>"
-            if number == 0:
-                said = "no answer" if record["answer"] is None else record["answer"]
-                body += f"<p class='{verdict}'>{html.escape(said)} ({verdict}, {html.escape(record['reason'])})</p>"
-            body += "".join(_step(step) for step in steps)
-            if number < len(one["traces"]):
-                body += f"<p class=note><a href='../traces/{html.escape(one['traces'][number])}' download>trace</a></p>"
-            body += "</section>"
-    return _page(
-        problem,
-        body + "</div><p class=note>Base: single line. Helper: double line. A trace has every event of its run, one JSON object a line, gzipped.</p>",
-    )
-
-
-def _step(step: dict[str, Any]) -> str:
-    notes = [] if step["score"] is None else [f"reward {step['score']:.2f}"]
-    if step["aborted"]:
-        notes.append(f"{len(step['aborted'])} base candidates ended by {', '.join(sorted(set(step['aborted'])))}")
-    told = f"<div class=note>{html.escape(step['source'])}{html.escape(': ' + ', '.join(notes) if notes else '')}</div>"
-    return f"<div class='step {html.escape(step['source'])}'>{html.escape(step['text'].strip())}{told}</div>"

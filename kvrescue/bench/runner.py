@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from kvrescue.bench.cells import ANSWER_LEVEL, PICKS, Cell
+from kvrescue.bench.grading import marked
 from kvrescue.bench.problems import Problem
 from kvrescue.bench.record import Record, Watcher, WrittenStep, as_value
 from kvrescue.bench.spread import Loader, completed
 from kvrescue.bench.store import digest
 from kvrescue.config import make_config
 from kvrescue.engine.run import run
-from kvrescue.events import to_line
+from kvrescue.events import from_line, to_line
 from kvrescue.lab.evaluate import graded
 from kvrescue.lab.grade import read_story
 from kvrescue.models.load import Pair
@@ -114,9 +115,13 @@ def _worth(runs: Sequence[Record], at: int, rule: str) -> float:
 # --- traces ---------------------------------------------------------------------------------------------------------------
 
 
-def write_trace(folder: Path, key: str, run: int, data: bytes) -> str:
-    """Whole or not at all; returns the file's name."""
+def write_trace(folder: Path, key: str, run: int, data: bytes, reference: str, right: bool) -> str:
+    """With its grade, whole or not at all; returns the file's name."""
     folder.mkdir(parents=True, exist_ok=True)
+    lines = gzip.decompress(data).splitlines(keepends=True)
+    for at in (0, -1):
+        lines[at] = (to_line(marked(from_line(lines[at]), reference, lambda _answer: right)) + "\n").encode()
+    data = gzip.compress(b"".join(lines), 6, mtime=0)
     name = f"{digest(key)}-{run}.jsonl.gz"
     fresh = folder / f"{name}.new"
     fresh.write_bytes(data)

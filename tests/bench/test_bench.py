@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import os
 import signal
@@ -65,12 +66,10 @@ def test_pages_ask_no_host_and_show_the_lanes(finished):
     page = pages[0].read_text()
     assert page.count("class=lane>") == 3 and "class='step helper'" in page + pages[1].read_text() + pages[2].read_text()
     for text in (report, page):
-        assert 'src="http' not in text and "<link" not in text
+        assert 'src="http' not in text and "<script src='http" not in text and "<link rel=stylesheet href='http" not in text
 
 
 def test_its_traces_are_traces(finished):
-    import gzip
-
     files = list((finished / "traces").glob("*.jsonl.gz"))
     assert len(files) == 9
     for file in files:
@@ -172,3 +171,21 @@ def test_a_file_of_other_problems_has_no_checker(tmp_path, capsys):
     file.write_text('{"problem": "1+1?", "answer": "2"}\n')
     assert bench(tmp_path / "out", "--problems", str(file), "--methods", "kv-rescue-checker") == 2
     assert "only the lab's problems have a checker" in capsys.readouterr().err
+
+
+def test_the_viewer_of_the_pages_is_whole(finished):
+    """One script, whose modules name only each other."""
+    import re
+
+    script = (finished / "viewer" / "viewer.js").read_text(encoding="utf-8")
+    modules = json.loads(script.split("const MODULES = ")[1].split(";\n")[0])
+    named = {name for text in modules.values() for name in re.findall(r'^import .*? from "([^"]+)"', text, re.MULTILINE)}
+    assert {"kvrescue/stage.mjs", "kvrescue/gzip.mjs", "kvrescue/en.json"} <= set(modules) and named <= set(modules)
+    assert (finished / "viewer" / "plotly.min.js").stat().st_size > 1e6 and (finished / "viewer" / "trace_view.css").exists()
+
+
+def test_traces_say_whether_the_answer_was_right(finished):
+    for line in (finished / "records.jsonl").read_text().splitlines():
+        value = json.loads(line)["value"]
+        (events,) = [parse_trace(gzip.decompress((finished / "traces" / name).read_bytes())) for name in value["traces"]]
+        assert events[0].reference and events[-1].correct is value["record"]["right"]

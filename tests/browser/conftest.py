@@ -40,16 +40,18 @@ def visit(browser: Browser) -> Iterator[Open]:
     """Open a page; the test fails on any console error, page error or request to another host."""
     contexts, wrong = [], []
 
-    def open_page(url: str, *, width: int = 1280, height: int = 900, theme: str = "light", recorded: bool = False) -> Page:
-        """``recorded``: with the recorded run that greets a visitor; most tests begin with an empty viewer."""
+    def open_page(
+        url: str, *, width: int = 1280, height: int = 900, theme: str = "light", recorded: bool = False, home: str = "", ready: str = ".kvr-header"
+    ) -> Page:
+        """``recorded``: with the recorded run that greets a visitor; most tests begin with an empty viewer. ``home``: where its files may lie."""
         context = browser.new_context(viewport={"width": width, "height": height}, accept_downloads=True)
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: wrong.append(f"console: {message.text}") if message.type == "error" else None)
         page.on("pageerror", lambda error: wrong.append(f"page error: {error}"))
-        page.on("request", lambda request: wrong.append(f"foreign: {request.url}") if not local(request.url, url) else None)
+        page.on("request", lambda request: wrong.append(f"foreign: {request.url}") if not local(request.url, home or url) else None)
         page.goto(f"{url}?__theme={theme}" + ("" if recorded else "&trace=none"))
-        page.wait_for_selector(".kvr-header")
+        page.wait_for_selector(ready)
         return page
 
     yield open_page

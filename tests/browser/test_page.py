@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gzip
 import http.server
 import json
 import re
@@ -355,6 +356,8 @@ def test_a_trace_from_disk_is_opened_and_hostile_text_in_it_is_text(served, visi
     lines = (ROOT / "examples" / "traces" / "lab-easy.ndjson").read_text(encoding="utf-8")
     (tmp_path / "mine.ndjson").write_text(lines.replace("At first there are", json.dumps(HOSTILE)[1:-1]), encoding="utf-8")
     (tmp_path / "not.ndjson").write_text("<script>alert(1)</script>", encoding="utf-8")
+    (tmp_path / "packed.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+    (tmp_path / "bomb.jsonl.gz").write_bytes(gzip.compress(bytes(11_000_000)))
     page = visit(served[1], recorded=True)
     page.wait_for_selector(".kvr-end")
     page.set_input_files(".kvr-replay input[type=file]", tmp_path / "mine.ndjson")
@@ -363,7 +366,11 @@ def test_a_trace_from_disk_is_opened_and_hostile_text_in_it_is_text(served, visi
     assert page.evaluate("document.querySelectorAll('.kvr img, .kvr script').length") == 0
     page.set_input_files(".kvr-replay input[type=file]", tmp_path / "not.ndjson")
     expect(page.get_by_role("alert").filter(has_text="no trace")).to_be_visible()
+    page.set_input_files(".kvr-replay input[type=file]", tmp_path / "bomb.jsonl.gz")
+    expect(page.get_by_role("alert").filter(has_text="larger than 10 MB")).to_be_visible()
     expect(page.locator(".kvr-run .kvr-replay-what")).to_contain_text("mine.ndjson")
+    page.set_input_files(".kvr-replay input[type=file]", tmp_path / "packed.jsonl.gz")
+    expect(page.locator(".kvr-run .kvr-replay-what")).to_contain_text("packed.jsonl.gz")
 
 
 def test_seeking_is_quick(served, visit):
