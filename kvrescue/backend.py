@@ -40,6 +40,7 @@ class ModelBackend:
         """``choice``: which models, or a model set's name; None for the default set. ConfigError for a set that does not exist."""
         self._choice = choice if isinstance(choice, Choice) else Choice(choice)
         self.model_set = self._choice.known_set
+        self.base = self._choice.base
         self._pair: Pair | None = None
         self._status = BackendStatus(ready=False, text="starting")
         self._started = threading.Lock()

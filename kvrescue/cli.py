@@ -140,7 +140,7 @@ def _config(args: argparse.Namespace, given: dict[str, Any]) -> RunConfig:
     choice = choice_of(args)
     models = choice.known_set
     method = args.method or given.get("method")
-    values: dict[str, Any] = {**presets.default_settings(models, method), **presets.measured_thresholds(models), **given}
+    values: dict[str, Any] = {**presets.default_settings(models, method), **presets.measured_thresholds(models, choice.base), **given}
     if choice.prm:
         values["scorer"] = "prm"
     for name in ("method", "policy", "scorer", "budget", "n", "seed", "max_tokens"):

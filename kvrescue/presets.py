@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -275,9 +276,10 @@ def with_method(config: RunConfig, method: str, model_set: str | None) -> RunCon
     return make_config(**values)
 
 
-def default_config(model_set: str | None) -> RunConfig:
-    """What the page starts with: a model set's settings, with thresholds measured here by ``calibrate`` when there are some."""
-    return make_config(**{**default_settings(model_set), **measured_thresholds(model_set)})
+def default_config(model_set: str | None, base: str | None = None) -> RunConfig:
+    """What the page starts with: a model set's settings, or those of somebody's own ``base``, with thresholds measured here by ``calibrate``
+    when there are some."""
+    return make_config(**{**default_settings(model_set), **measured_thresholds(model_set, base)})
 
 
 MEASURED = ("tau_ent", "tau_cmp")
@@ -285,16 +287,18 @@ CALIBRATED_FOR = ("ent_window", "cmp_window", "cmp_stride", "temperature", "top_
 """Settings that thresholds depend on."""
 
 
-def calibration_file(model_set: str) -> Path:
-    return cache_folder() / "calibrations" / f"{model_set}.json"
+def calibration_file(model_set: str | None, base: str | None = None) -> Path:
+    """Of a model set, or of somebody's own ``base``: a folder, or a hub id."""
+    own = str(Path(base).resolve()) if base and Path(base).exists() else base
+    name = model_set or f"own-{hashlib.sha256((own or '').encode()).hexdigest()[:12]}"
+    return cache_folder() / "calibrations" / f"{name}.json"
 
 
-def measured_thresholds(model_set: str | None) -> dict[str, float]:
-    """tau_ent and tau_cmp that ``calibrate`` stored for a model set; empty without any, or when they were measured with other settings."""
-    if model_set is None:
-        return {}
+def measured_thresholds(model_set: str | None, base: str | None = None) -> dict[str, float]:
+    """tau_ent and tau_cmp that ``calibrate`` stored for a model set or an own base; empty without any, or when they were measured with other
+    settings."""
     try:
-        found = json.loads(calibration_file(model_set).read_text(encoding="utf-8"))
+        found = json.loads(calibration_file(model_set, base).read_text(encoding="utf-8"))
         usual = make_config(**default_settings(model_set))
         if any(found["settings"][name] != getattr(usual, name) for name in CALIBRATED_FOR):
             return {}

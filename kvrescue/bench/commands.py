@@ -28,7 +28,7 @@ def add(commands: Any, model_options: Any) -> None:
     bench.add_argument("--budgets", default="64", help="KV budgets in tokens, with commas (default %(default)s)")
     bench.add_argument("--n", default="4", help="candidates per source and step, with commas (default %(default)s)")
     bench.add_argument("--seed", default="0", help="seeds of the samples, with commas; the first also draws the lab's problems (default 0)")
-    bench.add_argument("--problems", default="lab:20", help="a set, NAME[:COUNT[:DIFFICULTY]], or a JSONL file (default %(default)s)")
+    bench.add_argument("--problems", default="lab:20", help="sets with commas, each NAME[:COUNT[:DIFFICULTY]] or a JSONL file (default %(default)s)")
     bench.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="any other setting, for every row")
     bench.add_argument("--out", metavar="DIR", required=True, help="where everything goes; with the same DIR it goes on where it was stopped")
     bench.add_argument("--traces", default="all", help="all or none: keep every event of every run (default %(default)s)")
@@ -70,15 +70,18 @@ def _bench(args: argparse.Namespace) -> int:
     for cell in cells:  # what can be refused is refused before any compute
         make_config(**{**cell.config_values(model_set), **given})
 
-    from kvrescue.bench.problems import find
+    from kvrescue.bench.problems import find_sets
     from kvrescue.bench.runner import Task, Tasks, in_processes
     from kvrescue.models.load import environment, lab_fingerprint, load
 
-    problems = find(args.problems, seeds[0])
-    if "kv-rescue-checker" in methods and any(problem.kind != "lab" for problem in problems):
+    sets = find_sets(args.problems, seeds[0])
+    if "kv-rescue-checker" in methods and any(problem.kind != "lab" for problems in sets.values() for problem in problems):
         raise ConfigError("methods", "methods is 'kv-rescue-checker'; only the lab's problems have a checker.")
     tasks = [
-        Task(cell, problem, index, {**cell.config_values(model_set), **given}, traced) for index, problem in enumerate(problems) for cell in cells
+        Task(cell, problem, index, {**cell.config_values(model_set), **given}, traced, name)
+        for name, problems in sets.items()
+        for index, problem in enumerate(problems)
+        for cell in cells
     ]
     identity: dict[str, Any] = {
         "models": model_set or {"base": args.base, "helper": args.helper},
@@ -122,8 +125,6 @@ def _calibrate(args: argparse.Namespace) -> int:
     model_set = choice.known_set
     if args.problems is None and model_set not in presets.LAB_SETS:
         raise ConfigError("problems", "Name problems that suit these models: --problems FILE.jsonl, or a set such as gsm8k:50.")
-    if model_set is None and args.out is None:
-        raise ConfigError("out", "Your own models have no place of their own; name a file with --out.")
     defaults = {**presets.default_settings(model_set), **settings_of(args.set)}
     make_config(**{**defaults, "method": "evicted", "scorer": "none"})
 
@@ -138,7 +139,7 @@ def _calibrate(args: argparse.Namespace) -> int:
         for result in calibrate.calibrate(pair, problems, defaults):
             if "done" in result:
                 tick(1, "watching")
-    file = Path(args.out) if args.out else presets.calibration_file(str(model_set))
+    file = Path(args.out) if args.out else presets.calibration_file(model_set, choice.base)
     calibrate.write(result, file)
     shown = {name: value for name, value in result.items() if name != "distributions"}
     if args.json:
@@ -167,7 +168,7 @@ def _measure(
 
     from kvrescue.bench import output
     from kvrescue.bench.grading import Grader
-    from kvrescue.bench.metrics import tabulate
+    from kvrescue.bench.metrics import AVERAGE, averages, tabulate
     from kvrescue.bench.record import Record, from_value
     from kvrescue.bench.runner import as_line, choose, write_trace
     from kvrescue.bench.store import Store, write_whole
@@ -189,14 +190,17 @@ def _measure(
                     traces.append(write_trace(out / "traces", task.key, number, ran.trace, task.problem.answer, one.right))
             store.add(task.key, as_line(task, runs, record, traces))
             tick(1, f"{task.problem.id} {task.cell.name}")
-        cells: dict[Any, dict[str, list[Record]]] = {}
+        sets: dict[str, dict[Any, dict[str, list[Record]]]] = {}
         values = []
         for task in sorted(tasks, key=lambda one: one.cell.seed):
             value = store.done[task.key]
             values.append(value)
             key = (task.cell.method, task.cell.policy, task.cell.budget, task.cell.n)
-            cells.setdefault(key, {}).setdefault(task.problem.id, []).append(from_value(value["record"]))
-        rows = tabulate(cells, oracle).rows
+            sets.setdefault(task.set, {}).setdefault(key, {}).setdefault(task.problem.id, []).append(from_value(value["record"]))
+        tables = {name: tabulate(cells, oracle).rows for name, cells in sets.items()}
+        rows = [{"set": name, **row} for name, found in tables.items() for row in found]
+        if len(tables) > 1:
+            rows += [{"set": AVERAGE, **row} for row in averages(list(tables.values()))]
         texts = {task.problem.id: {"text": task.problem.text, "answer": task.problem.answer} for task in tasks}
         output.write(out, rows, values, about, texts)
     if as_json:

@@ -154,13 +154,21 @@ def _row(key: Key, found: dict[str, list[Record]], cells: dict[Key, dict[str, li
 def _against_others(key: Key, found: dict[str, list[Record]], cells: dict[Key, dict[str, list[Record]]], row: dict[str, Any]) -> dict[str, Any]:
     """Recovery against the full and the evicted base, saving against the evicted base with as many samples, on the problems all have."""
     method, policy, budget, n = key
-    answer: dict[str, Any] = {"recovery": None, "recovery_low": None, "recovery_high": None, "saving": None}
+    answer: dict[str, Any] = {
+        "recovery": None,
+        "recovery_low": None,
+        "recovery_high": None,
+        "evicted_accuracy": None,
+        "full_accuracy": None,
+        "saving": None,
+    }
     full, evicted = cells.get(("full", None, None, 1)), cells.get(("evicted", policy, budget, 1))
     if method not in ("full", "helper", "evicted") and full and evicted:
         common = [problem for problem in found if problem in full and problem in evicted]
         if common:
             mine, low, high = (shares([of[problem] for problem in common], lambda one: one.right) for of in (found, evicted, full))
-            answer["recovery"] = recovery(float(mine.mean()), float(low.mean()), float(high.mean()), len(common))
+            answer["evicted_accuracy"], answer["full_accuracy"] = float(low.mean()), float(high.mean())
+            answer["recovery"] = recovery(float(mine.mean()), answer["evicted_accuracy"], answer["full_accuracy"], len(common))
             ends = recovery_interval(mine, low, high)
             if ends and answer["recovery"] is not None:
                 answer["recovery_low"], answer["recovery_high"] = ends
@@ -179,16 +187,37 @@ def _share(records: Sequence[Record], of: Callable[[Record], bool]) -> float:
     return sum(map(of, records)) / len(records)
 
 
-def averaged(rows: Sequence[dict[str, Any]]) -> dict[str, float | None]:
-    """Over several data sets: the mean of their recoveries, and the recovery of their mean accuracies. The two differ; they are named apart.
+AVERAGE = "all, averaged"
+KEY = ("method", "policy", "budget", "n")
+COUNTED = ("problems", "runs", "peak_kv", "peak_kv_bytes")
 
-    ``rows`` need accuracy, evicted and full accuracy: ``{"accuracy", "evicted", "full", "problems"}`` each.
+
+def averages(sets: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Rows over several data sets, each set counting the same, for the cells that all sets have: plain means, without intervals.
+
+    ``recovery`` is the mean of the sets' recoveries, over those that have one; ``recovery_of_means`` is the recovery of their mean accuracies.
+    The two differ, and papers rarely say which one they tell. Problems and runs are summed; of peaks the largest is kept.
     """
-    each = [recovery(row["accuracy"], row["evicted"], row["full"], row["problems"]) for row in rows]
-    defined = [value for value in each if value is not None]
-    means = {name: sum(row[name] for row in rows) / len(rows) for name in ("accuracy", "evicted", "full")}
-    problems = sum(row["problems"] for row in rows)
-    return {
-        "mean_of_recoveries": sum(defined) / len(defined) if defined else None,
-        "recovery_of_means": recovery(means["accuracy"], means["evicted"], means["full"], problems),
-    }
+    made = []
+    for row in sets[0]:
+        twins = [next((other for other in rows if all(other[name] == row[name] for name in KEY)), None) for rows in sets]
+        found = [twin for twin in twins if twin is not None]
+        if len(found) == len(sets):
+            made.append({**{name: row[name] for name in KEY}, **_averaged(found)})
+    return made
+
+
+def _averaged(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    means: dict[str, Any] = {}
+    for name in rows[0]:
+        values = [row[name] for row in rows]
+        if name in KEY or name.endswith(("_low", "_high")):
+            continue
+        whole = None not in values
+        means[name] = (sum(values) / len(values)) if whole else None
+    means.update({name: (sum if name in ("problems", "runs") else max)(row[name] for row in rows) for name in COUNTED})
+    recoveries = [row["recovery"] for row in rows if row["recovery"] is not None]
+    means["recovery"] = sum(recoveries) / len(recoveries) if recoveries else None
+    low, high = means["evicted_accuracy"], means["full_accuracy"]
+    means["recovery_of_means"] = None if low is None or high is None else recovery(means["accuracy"], low, high, means["problems"])
+    return {**means, "ci_low": None, "ci_high": None, "recovery_low": None, "recovery_high": None}

@@ -20,7 +20,8 @@ COLUMNS = {
     "tokens": "committed per run",
     "base_tokens": "that the base wrote per run: committed, discarded and aborted; likewise helper_tokens",
     "helper_share": "share of the committed steps that the helper wrote; helper_share_tokens is its share of the tokens",
-    "recovery": "(accuracy - evicted) / (full - evicted), same policy and budget; none when eviction lost less than half a problem",
+    "recovery": "(accuracy - evicted) / (full - evicted), same policy and budget; none when eviction lost less than half a problem; over several "
+    "sets the mean of theirs, and recovery_of_means that of the mean accuracies",
     "saving": "base tokens spared against evicted-stepwise with as many samples a step",
     "retention": "held tokens over seen tokens, mean over the steps",
     "peak_kv": "most tokens that a layer and head of the evicted model held; peak_kv_bytes from tensor sizes",
@@ -35,19 +36,25 @@ def percent(value: float | None) -> str:
 
 
 def markdown(rows: Sequence[dict[str, Any]]) -> str:
-    head = "method|policy|B|N|problems|right (95 %)|recovery|degenerate|unfinished|helper's steps|base tokens|saving|retention|peak KV|s"
+    several = len({row["set"] for row in rows}) > 1
+    head = (
+        "set|" * several
+        + "method|policy|B|N|problems|right (95 %)|recovery|degenerate|unfinished|helper's steps|base tokens|saving|retention|peak KV|s"
+    )
     lines = ["|" + head + "|", "|" + "---|" * len(head.split("|"))]
     for row in rows:
         recovered = percent(row["recovery"])
         if row["recovery_low"] is not None:
             recovered += f" ({100 * row['recovery_low']:.0f}–{100 * row['recovery_high']:.0f})"
+        right = percent(row["accuracy"]) + ("" if row["ci_low"] is None else f" ({100 * row['ci_low']:.0f}–{100 * row['ci_high']:.0f})")
         cells = [
+            *([row["set"]] if several else []),
             f"`{row['method']}`",
             row["policy"] or "–",
             row["budget"] or "–",
             row["n"],
             row["problems"],
-            f"{percent(row['accuracy'])} ({100 * row['ci_low']:.0f}–{100 * row['ci_high']:.0f})",
+            right,
             recovered,
             percent(row["degenerate"]),
             percent(row["unfinished"]),
@@ -99,9 +106,12 @@ def _flat(one: dict[str, Any]) -> dict[str, Any]:
 def _report(rows: Sequence[dict[str, Any]], about: dict[str, Any], links: dict[str, str], records: Sequence[dict[str, Any]]) -> str:
     from plotly.offline import get_plotlyjs
 
-    body = "".join(_charts(rows))
-    names = list(rows[0]) if rows else []
-    cells = "".join("<tr>" + "".join(f"<td>{html.escape(_shown(row[name]))}</td>" for name in names) + "</tr>" for row in rows)
+    sets: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        sets.setdefault(row["set"], []).append(row)
+    body = "".join(f"<h2>{html.escape(name)}</h2>{''.join(_charts(found))}" for name, found in sets.items())
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    cells = "".join("<tr>" + "".join(f"<td>{html.escape(_shown(row.get(name)))}</td>" for name in names) + "</tr>" for row in rows)
     body += f"<h2>Table</h2><table class=results><tr>{''.join(f'<th>{name}</th>' for name in names)}</tr>{cells}</table>"
     right: dict[str, list[bool]] = {}
     for one in records:

@@ -91,6 +91,19 @@ def find(spec: str, seed: int = 0) -> list[Problem]:
     return found
 
 
+def find_sets(specs: str, seed: int = 0) -> dict[str, list[Problem]]:
+    """Several sets, with commas between them, each under the name that it was given; no two problems share an id."""
+    sets: dict[str, list[Problem]] = {}
+    seen: set[str] = set()
+    for spec in [part.strip() for part in specs.split(",")]:
+        sets[spec] = find(spec, seed)
+        for problem in sets[spec]:
+            if problem.id in seen:
+                raise ConfigError("problems", f"problems is {specs!r}; two of its sets hold a problem called {problem.id!r}.")
+            seen.add(problem.id)
+    return sets
+
+
 def _parts(spec: str) -> tuple[str, int | None, str]:
     parts = re.fullmatch(r"(.+?)(?::(\d{1,7})(?::([a-z]+))?)?", spec.strip())
     if parts is None or (parts[2] is not None and int(parts[2]) == 0):

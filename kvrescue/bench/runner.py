@@ -38,6 +38,8 @@ class Task:
     values: dict[str, Any]
     """RunConfig fields."""
     traced: bool = False
+    set: str = ""
+    """Name of the problem's set."""
 
     @property
     def key(self) -> str:

@@ -43,7 +43,8 @@ def solve_with(backends: Mapping[str, Backend]) -> Callable[..., dict[str, Any]]
                 raise ConfigError("models", f"models is {models!r}; allowed: {', '.join(backends)}.")
             given = {"method": method, "policy": policy, "budget": budget, "n": n, "seed": seed}
             chosen = {name: value for name, value in given.items() if value is not None}
-            config = make_config(**{**presets.default_settings(backend.model_set, method), **(settings or {}), **chosen})
+            usual_values = {**presets.default_settings(backend.model_set, method), **presets.measured_thresholds(backend.model_set, backend.base)}
+            config = make_config(**{**usual_values, **(settings or {}), **chosen})
             asked = check_problem(problem)
             backend.check(asked)
             wait_for(backend)

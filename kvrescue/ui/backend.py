@@ -29,6 +29,8 @@ class Backend(Protocol):
 
     model_set: str | None
     """Name of the model set, None for somebody's own models."""
+    base: str | None
+    """Folder or hub id of somebody's own base."""
 
     def start(self) -> None:
         """Begin to load, unless that has begun already."""

@@ -49,7 +49,7 @@ class Page:
         self.sessions = Sessions()
         self.times: dict[tuple[str, str, int], deque[float]] = defaultdict(lambda: deque(maxlen=8))
         """Seconds that the newest finished runs took, by models, method and candidates."""
-        self.defaults = {name: presets.default_config(backend.model_set).model_dump() for name, backend in self.backends.items()}
+        self.defaults = {name: presets.default_config(backend.model_set, backend.base).model_dump() for name, backend in self.backends.items()}
         self.examples = {example["id"]: example for example in presets.load_examples()}
 
     def examples_of(self, models: str) -> list[dict[str, Any]]:

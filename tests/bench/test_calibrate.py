@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,8 @@ from kvrescue import presets
 from kvrescue.bench.calibrate import Signals, Thresholds, Watched, thresholds, tripped
 from kvrescue.cli import main
 from kvrescue.config import make_config
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_windows_by_hand():
@@ -61,10 +64,22 @@ def test_the_app_offers_what_was_measured_for_its_settings_only(cache):
     ("arguments", "sentence"),
     [
         (["--models", "smollm2"], "Name problems that suit these models"),
-        (["--base", "x", "--problems", "lab:2"], "name a file with --out"),
+        (["--base", "x"], "Name problems that suit these models"),
         (["--set", "ent_window=0"], "ent_window is 0"),
     ],
 )
 def test_bad_input_gets_a_sentence(arguments, sentence, cache, capsys):
     assert main(["calibrate", *arguments]) == 2
     assert sentence in capsys.readouterr().err
+
+
+def test_thresholds_of_an_own_base_are_its_own(cache, monkeypatch):
+    """Found again by the folder's place, however it was named."""
+    base = str(ROOT / "assets" / "lab" / "base")
+    assert main(["calibrate", "--base", base, "--problems", "lab:2:easy", "--json"]) == 0
+    stored = json.loads(presets.calibration_file(None, base).read_text())
+    assert stored["tau_ent"] is None and presets.measured_thresholds(None, base) == {}  # its steps are shorter than the usual window
+    presets.calibration_file(None, base).write_text(json.dumps({**stored, "tau_ent": 1.23}))
+    monkeypatch.chdir(ROOT)
+    assert presets.measured_thresholds(None, "assets/lab/base") == {"tau_ent": 1.23}
+    assert presets.default_config(None, base).tau_ent == 1.23 != presets.default_config(None, "other/model").tau_ent

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kvrescue.bench.cells import METHODS, grid
-from kvrescue.bench.metrics import averaged, bootstrap, pass_at, recovery, recovery_interval, tabulate
+from kvrescue.bench.metrics import averages, bootstrap, pass_at, recovery, recovery_interval, tabulate
 from kvrescue.bench.record import Record
 from kvrescue.bench.runner import choose
 
@@ -46,15 +46,21 @@ def test_recovery(accuracy, evicted, full, problems, wanted):
 
 
 def test_recovery_over_data_sets_is_told_both_ways():
-    sets = [
-        {"accuracy": 0.8, "evicted": 0.4, "full": 0.8, "problems": 10},
-        {"accuracy": 0.3, "evicted": 0.2, "full": 0.6, "problems": 10},
-        {"accuracy": 0.5, "evicted": 0.5, "full": 0.5, "problems": 10},
-    ]
-    found = averaged(sets)
-    assert found["mean_of_recoveries"] == pytest.approx((1.0 + 0.25) / 2)
-    assert found["recovery_of_means"] == pytest.approx((1.6 - 1.1) / (1.9 - 1.1))
-    assert averaged(sets[2:])["mean_of_recoveries"] is None
+    """Three sets of ten: eviction takes 4, 4 and none; rescue wins back 4 and 1."""
+
+    def table(full: int, evicted: int, mine: int) -> list[dict]:
+        rights = {FULL: full, EVICTED: evicted, RESCUE: mine}
+        return tabulate({key: many(*(at < right for at in range(10)), base_tokens=100 * right) for key, right in rights.items()}).rows
+
+    sets = [table(8, 4, 8), table(6, 2, 3), table(5, 5, 5)]
+    rows = {row["method"]: row for row in averages(sets)}
+    row = rows["kv-rescue"]
+    assert row["recovery"] == pytest.approx((1.0 + 0.25) / 2)
+    assert row["recovery_of_means"] == pytest.approx((16 - 11) / (19 - 11))
+    assert row["accuracy"] == pytest.approx(16 / 30) and row["base_tokens"] == pytest.approx(1600 / 3)
+    assert (row["problems"], row["peak_kv"], row["ci_low"], rows["full"]["recovery"]) == (30, 80, None, None)
+    assert {row["recovery"] for row in averages(sets[2:]) if row["method"] == "kv-rescue"} == {None}
+    assert [row["method"] for row in averages([sets[0], sets[1][:1]])] == ["full"]
 
 
 def test_pass_at_k():

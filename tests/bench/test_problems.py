@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from kvrescue.bench.problems import HUB_SETS, find
+from kvrescue.bench.problems import HUB_SETS, find, find_sets
 from kvrescue.config import ConfigError
 from kvrescue.lab.story import held_out
 
@@ -103,3 +103,12 @@ def test_rows_of_the_hub_are_read(monkeypatch):
             assert found.answer == {"gsm8k": "1234", "math500": "\\frac12", "amc23": "27.0", "olympiadbench": "3, 4"}.get(
                 name, str(row.get("answer"))
             )
+
+
+def test_several_sets(tmp_path):
+    file = tmp_path / "mine.jsonl"
+    file.write_text('{"problem": "1+1?", "answer": "2"}\n')
+    sets = find_sets(f"lab:2:easy, {file}", seed=3)
+    assert list(sets) == ["lab:2:easy", str(file)] and [problem.id for problem in sets["lab:2:easy"]] == ["lab/easy/3/0", "lab/easy/3/1"]
+    with pytest.raises(ConfigError, match="two of its sets hold a problem called 'lab/medium/0/0'"):
+        find_sets("lab:2,lab:3")

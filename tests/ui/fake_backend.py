@@ -21,6 +21,7 @@ class FakeBackend:
     """``text`` is what every candidate writes; ``pause`` seconds pass between two events; ``die`` ends a run in an error."""
 
     def __init__(self, model_set: str = "smollm2", *, text: str = " synthetic words", steps: int = 3, pause: float = 0.0, die: bool = False) -> None:
+        self.base: str | None = None
         self.model_set, self.text, self.steps, self.pause, self.die = model_set, text, steps, pause, die
         self.opening: Opening | None = None
         self.running = self.released = 0
