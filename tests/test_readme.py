@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
 
+from kvrescue.bench import output
 from kvrescue.config import ConfigError
 from kvrescue.lab import report_output
 
@@ -21,6 +23,13 @@ def test_tables_are_those_of_the_committed_results(suite):
     shown = README.split(f"<!-- {mark} -->\n")[1].split(f"<!-- /{mark} -->")[0]
     assert shown == report_output.readme_block(suite, results["about"], results["rows"])
     assert results["about"]["suite"] == suite and results["rows"]
+
+
+def test_the_bench_table_is_that_of_the_committed_results():
+    results = json.loads((ROOT / "assets" / "lab" / "report" / "bench" / "table.json").read_text(encoding="utf-8"))
+    shown = README.split(f"<!-- {output.README_MARK} -->\n")[1].split(f"<!-- /{output.README_MARK} -->")[0]
+    assert shown == output.readme_block(results["about"], results["rows"])
+    assert len(results["rows"]) > 20 and shlex.join(results["about"]["command"]).replace("bench", "kvrescue bench", 1) in README.replace("`", "")
 
 
 def test_a_table_is_put_between_its_marks(tmp_path):

@@ -4,7 +4,7 @@ import { stopsOf } from "./replay.mjs";
 
 /**
  * @param {object[][]} runs the events of each run
- * @returns {{events: {lane: number, t_ms: number}[], stops: ReturnType<typeof stopsOf>}} `events`: one entry an event, in the order of the time
+ * @returns {{events: {lane: number, type: string, t_ms: number}[], stops: ReturnType<typeof stopsOf>}} `events`: one entry an event, in the order of the time
  *   line; `stops`: after the problem, after step 1 of every run, and so on, counted in entries
  */
 export function merge(runs) {
@@ -14,7 +14,7 @@ export function merge(runs) {
   const stops = [];
   let clock = 0;
   for (let k = 0; k < most; k++) {
-    const here = runs.flatMap((run, lane) => between(run, cuts[lane], k).map((event, i, all) => ({ lane, t_ms: clock + Math.max(0, timeOf(event) - timeOf(all[0])) })));
+    const here = runs.flatMap((run, lane) => between(run, cuts[lane], k).map((event, i, all) => ({ lane, type: event.type, t_ms: clock + Math.max(0, timeOf(event) - timeOf(all[0])) })));
     here.sort((a, b) => a.t_ms - b.t_ms);
     events.push(...here);
     clock = here.at(-1)?.t_ms ?? clock;

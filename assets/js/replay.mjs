@@ -29,6 +29,33 @@ export function stopsOf(events) {
   return stops;
 }
 
+/** How near to a step a hand has to come to be at it. */
+const SNAP = 0.1;
+
+/**
+ * A place among the stops, and how many events lie before it. Whole numbers are the stops; between two of them lies what was written meanwhile.
+ * @param {ReturnType<typeof stopsOf>} stops @param {number} position
+ * @returns {{at: number, count: number}} `at`: the last stop passed
+ */
+export function placeOf(stops, position) {
+  const inside = Math.max(0, Math.min(stops.length - 1, position));
+  const near = Math.round(inside);
+  if (Math.abs(inside - near) < SNAP) return { at: near, count: stops[near]?.count ?? 0 };
+  const at = Math.floor(inside);
+  return { at, count: stops[at].count + Math.round((inside - at) * (stops[at + 1].count - stops[at].count)) };
+}
+
+/**
+ * The next place at which tokens were written or a step was committed, or the one before.
+ * @param {object[]} events @param {number} count events that are shown @param {1|-1} way
+ */
+export function nudged(events, count, way) {
+  const told = (index) => ["tokens", "commit", "abort", "end", "error"].includes(events[index - 1]?.type);
+  let index = count + way;
+  while (index > 0 && index < events.length && !told(index)) index += way;
+  return Math.max(0, Math.min(events.length, index));
+}
+
 /** The events of a whole trace and what is wrong with it: a code for a sentence, or null. */
 export function readWhole(text) {
   if (new Blob([text]).size > MOST_BYTES) return { events: [], wrong: "large" };
@@ -49,7 +76,7 @@ export function createReplay({ t, onSeek, onOpen, share, fork = null }) {
   const before = button("kvr-button", t("replay.before"), () => jump(-1));
   const after = button("kvr-button", t("replay.after"), () => jump(1));
   const range = el("input", "kvr-range");
-  Object.assign(range, { type: "range", min: "0", step: "1" });
+  Object.assign(range, { type: "range", min: "0", step: "any" });
   range.setAttribute("aria-label", t("replay.range"));
   const ticks = el("div", "kvr-ticks");
   ticks.setAttribute("aria-hidden", "true");
@@ -85,6 +112,15 @@ export function createReplay({ t, onSeek, onOpen, share, fork = null }) {
     pause();
     go(Number(range.value));
   });
+  range.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const way = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
+    if (!way) return;
+    event.preventDefault();
+    pause();
+    if (event.shiftKey) show(nudged(events, shown, way));
+    else go(way > 0 ? at + 1 : within() ? at : at - 1);
+  });
   root.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const act = { "[": () => jump(-1), "]": () => jump(1), " ": event.target === range ? () => (playing ? pause() : start()) : null }[event.key];
@@ -114,18 +150,32 @@ export function createReplay({ t, onSeek, onOpen, share, fork = null }) {
     setText(wrong, code ? t(`replay.wrong.${code}`) : "");
   }
 
-  function go(index) {
-    at = Math.max(0, Math.min(stops.length - 1, index));
-    shown = stops[at]?.count ?? 0;
+  function go(position) {
+    ({ at, count: shown } = placeOf(stops, position));
     tell();
     onSeek(shown);
   }
 
+  function show(count) {
+    shown = count;
+    at = Math.max(0, stops.findLastIndex((stop) => stop.count <= count));
+    tell();
+    onSeek(shown);
+  }
+
+  // In the middle of a step, the last stop being passed.
+  const within = () => at < stops.length - 1 && shown > stops[at].count;
+
   function tell() {
-    range.value = String(at);
     const stop = stops[at];
     const step = stop?.step;
-    const words = !stop || step === null ? t("replay.at.problem") : t("replay.at.step", { step: step + 1, most: stops.length - 1 });
+    range.value = String(within() ? at + (shown - stop.count) / (stops[at + 1].count - stop.count) : at);
+    const most = stops.length - 1;
+    const words = within()
+      ? t("replay.at.within", { step: stops[at + 1].step + 1, most })
+      : !stop || step === null
+        ? t("replay.at.problem")
+        : t("replay.at.step", { step: step + 1, most });
     setText(place, words);
     // Behind an answer nothing is left to write.
     if (forks) forks.disabled = !Number.isInteger(step) || events.slice(0, stop.count).some((event) => event.type === "answer");

@@ -31,6 +31,7 @@ def add(commands: Any, model_options: Any) -> None:
     bench.add_argument("--problems", default="lab:20", help="sets with commas, each NAME[:COUNT[:DIFFICULTY]] or a JSONL file (default %(default)s)")
     bench.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="any other setting, for every row")
     bench.add_argument("--out", metavar="DIR", required=True, help="where everything goes; with the same DIR it goes on where it was stopped")
+    bench.add_argument("--readme", metavar="FILE", help="also put the table between the marks in FILE")
     bench.add_argument("--traces", default="all", help="all or none: keep every event of every run (default %(default)s)")
     bench.add_argument("--workers", metavar="K", help="processes (default: one a core for the lab, else one)")
     bench.add_argument("--ray", metavar="ADDRESS", help="spread the problems over a Ray cluster; local starts one here")
@@ -109,9 +110,11 @@ def _bench(args: argparse.Namespace) -> int:
         how = in_processes(loader, workers)
     about = {**identity, "version": __version__, "environment": environment(), "command": ["bench", *_told(args)]}
     rows = _measure(Path(args.out), identity, about, tasks, how, ORACLE in methods, traced, args.json)
-    if not args.json:
-        from kvrescue.bench import output
+    from kvrescue.bench import output
 
+    if args.readme:
+        output.put_between(Path(args.readme), output.README_MARK, output.readme_block(about, rows))
+    if not args.json:
         print(output.markdown(rows), end="")
         print(f"kvrescue: tables, report.html and a page per problem are in {args.out}", file=sys.stderr)
     return 0

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import html
 import json
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from kvrescue.bench.pages import page, problem_page, write_viewer
 from kvrescue.bench.store import digest, write_whole
+from kvrescue.config import ConfigError
 
 COLUMNS = {
     "accuracy": "share of runs with the right answer; an interval of 95 %, bootstrapped over problems",
@@ -67,6 +69,28 @@ def markdown(rows: Sequence[dict[str, Any]]) -> str:
         ]
         lines.append("|" + "|".join(str(cell) for cell in cells) + "|")
     return "\n".join(lines) + "\n"
+
+
+README_MARK = "bench-table"
+
+
+def readme_block(about: dict[str, Any], rows: Sequence[dict[str, Any]]) -> str:
+    """What stands between a README's marks: the command, where it ran, and the rows, but for other ways to choose among whole trajectories."""
+    where = about["environment"]
+    told = f"`{shlex.join(about['command'])}`, torch {where['torch']} on {where['device']}."
+    return f"{told}\n\n{markdown([row for row in rows if '/' not in row['method']])}"
+
+
+def put_between(file: Path, mark: str, text: str) -> None:
+    """Replace what stands between the marks of a README. ConfigError with field ``readme`` when they are not there."""
+    try:
+        before, rest = file.read_text(encoding="utf-8").split(f"<!-- {mark} -->\n", 1)
+        after = rest.split(f"<!-- /{mark} -->", 1)[1]
+        file.write_text(f"{before}<!-- {mark} -->\n{text}<!-- /{mark} -->{after}", encoding="utf-8")
+    except OSError as error:
+        raise ConfigError("readme", f"The file {file} cannot be rewritten: {error.strerror}.") from None
+    except (ValueError, IndexError):
+        raise ConfigError("readme", f"The file {file} lacks the marks <!-- {mark} --> and <!-- /{mark} -->.") from None
 
 
 def write(folder: Path, rows: Sequence[dict[str, Any]], records: Sequence[dict[str, Any]], about: dict[str, Any], texts: dict[str, Any]) -> None:

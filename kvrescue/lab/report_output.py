@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kvrescue.bench.output import percent
+from kvrescue.bench.output import percent, put_between
 from kvrescue.config import ConfigError
 from kvrescue.lab.report import EVALUATED_POLICY
 
@@ -97,15 +97,7 @@ def readme_block(suite: str, about: dict[str, Any], rows: Sequence[dict[str, Any
 
 def write_readme(file: Path, suite: str, about: dict[str, Any], rows: Sequence[dict[str, Any]]) -> None:
     """Replace the suite's table in a README. ConfigError when its marks are not there."""
-    mark = README_MARKS[suite]
-    try:
-        before, rest = file.read_text(encoding="utf-8").split(f"<!-- {mark} -->\n", 1)
-        after = rest.split(f"<!-- /{mark} -->", 1)[1]
-        file.write_text(f"{before}<!-- {mark} -->\n{readme_block(suite, about, rows)}<!-- /{mark} -->{after}", encoding="utf-8")
-    except OSError as error:
-        raise ConfigError("readme", f"The file {file} cannot be rewritten: {error.strerror}.") from None
-    except (ValueError, IndexError):
-        raise ConfigError("readme", f"The file {file} lacks the marks <!-- {mark} --> and <!-- /{mark} -->.") from None
+    put_between(file, README_MARKS[suite], readme_block(suite, about, rows))
 
 
 def page(rows: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:

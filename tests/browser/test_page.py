@@ -312,6 +312,16 @@ def test_a_recorded_run_is_there_before_anything_runs(served, visit):
     page.keyboard.press("Home")
     expect(page.locator(".kvr-run .kvr-place")).to_have_text("after the problem")
     expect(page.locator(".kvr-card")).to_have_count(0)
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".kvr-run .kvr-place")).to_contain_text("step 1 of")
+    page.keyboard.press("Shift+ArrowRight")  # into the next step, while its candidates are written
+    expect(page.locator(".kvr-run .kvr-place")).to_contain_text("in step 2 of")
+    expect(page.locator(".kvr-card")).to_have_count(1)
+    expect(page.locator(".kvr-run .kvr-lanes")).to_be_visible()
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator(".kvr-run .kvr-place")).to_contain_text("step 1 of")
+    page.locator(".kvr-run .kvr-replay .kvr-range").fill("2.5")
+    expect(page.locator(".kvr-run .kvr-place")).to_contain_text("in step 3 of")
 
 
 def test_a_recorded_run_plays_and_jumps_to_aborts(served, visit):

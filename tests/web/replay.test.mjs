@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { readWhole, stopsOf } from "../../assets/js/replay.mjs";
+import { nudged, placeOf, readWhole, stopsOf } from "../../assets/js/replay.mjs";
 
 const events = ["header", "prompt", "step_begin:0", "abort", "abort", "commit:helper", "kv", "step_begin:1", "evict", "commit:base", "kv", "end"].map(
   (text, seq) => {
@@ -42,4 +42,24 @@ test("files that are no trace, or too large, are refused", () => {
   assert.equal(readWhole('{"type":"end","seq":0}').wrong, "none");
   assert.equal(readWhole('{"type":"header","seq":0,"config":7}').wrong, "none");
   assert.equal(readWhole("x".repeat(10 * 1024 * 1024 + 1)).wrong, "large");
+});
+
+test("between two stops lies what was written meanwhile, and near a stop is at it", () => {
+  const stops = stopsOf(events);
+  assert.deepEqual(placeOf(stops, 1), { at: 1, count: 7 });
+  assert.deepEqual(placeOf(stops, 0.5), { at: 0, count: 5 });
+  assert.deepEqual(placeOf(stops, 0.95), { at: 1, count: 7 });
+  assert.deepEqual(placeOf(stops, 1.05), { at: 1, count: 7 });
+  assert.deepEqual(placeOf(stops, -3), { at: 0, count: 2 });
+  assert.deepEqual(placeOf(stops, 99), { at: 2, count: 12 });
+  assert.deepEqual(placeOf([], 1), { at: 0, count: 0 });
+});
+
+test("a nudge goes to the next tokens, commit or abort, and never outside", () => {
+  const places = [];
+  for (let count = 2; count < events.length; ) places.push((count = nudged(events, count, 1)));
+  assert.deepEqual(places, [4, 5, 6, 10, 12]);
+  assert.equal(nudged(events, 6, -1), 5);
+  assert.equal(nudged(events, 4, -1), 0);
+  assert.equal(nudged(events, 12, 1), 12);
 });
