@@ -14,7 +14,7 @@ from kvrescue.events import AnyEvent
 from kvrescue.opening import Opening
 from kvrescue.presets import Choice, check_language
 from kvrescue.stop import Stop
-from kvrescue.ui.backend import BackendStatus
+from kvrescue.ui.backend import NOT_LOADED, BackendStatus
 
 if TYPE_CHECKING:
     from kvrescue.models.load import Pair
@@ -42,7 +42,7 @@ class ModelBackend:
         self.model_set = self._choice.known_set
         self.base = self._choice.base
         self._pair: Pair | None = None
-        self._status = BackendStatus(ready=False, text="starting")
+        self._status = BackendStatus(ready=False, text=NOT_LOADED)
         self._started = threading.Lock()
         """Held from the beginning of loading until the models are given back: loading begins once."""
         self._runs = 0
@@ -56,7 +56,7 @@ class ModelBackend:
         """Give the models' memory back, unless they are being loaded or a run goes on; True when it was done. ``start`` loads them again."""
         if self._pair is None or self._runs:
             return False
-        self._status = BackendStatus(ready=False, text="starting")
+        self._status = BackendStatus(ready=False, text=NOT_LOADED)
         self._pair = None
         zero.forget(self.name)
         free_memory()

@@ -24,6 +24,10 @@ class BackendStatus:
     device: str = ""
 
 
+NOT_LOADED = "not loaded"
+"""The text of a backend that nobody has started yet, or that was given back."""
+
+
 class Backend(Protocol):
     """One model set, or somebody's own models."""
 

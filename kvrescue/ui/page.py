@@ -23,7 +23,7 @@ from kvrescue.opening import Opening, make_opening
 from kvrescue.stop import Stop
 from kvrescue.ui import settings
 from kvrescue.ui.api import solve_with
-from kvrescue.ui.backend import Backend, BackendStatus
+from kvrescue.ui.backend import NOT_LOADED, Backend, BackendStatus
 from kvrescue.ui.sessions import Sessions
 from kvrescue.ui.stream import paced, slowed
 from kvrescue.ui.theme import PAGE_CSS, PAGE_JS, theme
@@ -126,7 +126,7 @@ class Page:
             config = settings.to_config(values)
         except ConfigError as error:
             return f"⚠ {as_code(translated(str(error), language_of(request)))}", gr.skip()
-        return settings.changes(config.model_dump(), self.defaults[models], say), assumptions_table(config, say)
+        return settings.changes(config.model_dump(), self.defaults[models], say), assumptions_table(config, language_of(request))
 
     def from_link(self, request: gr.Request) -> list[Any]:
         """A link that carries a run's settings fills the form and starts nothing; a link that does not read is told, and changes nothing."""
@@ -196,8 +196,11 @@ class Page:
 
     def health(self) -> dict[str, Any]:
         """Which models are ready, and counts without anybody's text."""
-        states = {name: "failed" if (now := one.status()).error else "ready" if now.ready else "loading" for name, one in self.backends.items()}
-        return {"status": "ok", "models": states, **self.sessions.health()}
+
+        def state(now: BackendStatus) -> str:
+            return "failed" if now.error else "ready" if now.ready else "not loaded" if now.text == NOT_LOADED else "loading"
+
+        return {"status": "ok", "models": {name: state(one.status()) for name, one in self.backends.items()}, **self.sessions.health()}
 
     def lanes(self, models: str, methods: list[str], inputs: tuple[Any, ...]) -> list[RunConfig]:
         """One configuration a method, in the page's order."""
@@ -341,10 +344,11 @@ def badge(status: BackendStatus, say: Say) -> str:
     return say("page.badge.ready", device=html.escape(status.device), models=html.escape(status.models), note=note)
 
 
-def assumptions_table(config: RunConfig, say: Say) -> str:
+def assumptions_table(config: RunConfig, language: str) -> str:
+    say = words(language)
     titles = " | ".join(say(f"page.assumed.{name}") for name in ("setting", "now", "note"))
     head = [say("page.assumed"), "", f"| {titles} |", "|---|---|---|"]
-    rows = [(row["field"], as_code(repr(row["value"])).replace("|", "\\|"), row["note"]) for row in assumptions(config)]
+    rows = [(row["field"], as_code(repr(row["value"])).replace("|", "\\|"), translated(row["note"], language)) for row in assumptions(config)]
     return "\n".join(head + [f"| {field} | {value} | {note} |" for field, value, note in rows])
 
 
@@ -446,7 +450,7 @@ def build_page(*backends: Backend) -> Served:
                 with gr.Accordion(label("page.reco"), open=False, elem_id="kvr-reco"):
                     reco = _grid(settings.RECO, defaults)
                 with gr.Accordion(label("page.assumptions"), open=False, elem_id="kvr-assumptions"):
-                    assumed = gr.Markdown(assumptions_table(make_config(**defaults), words("en")))
+                    assumed = gr.Markdown(assumptions_table(make_config(**defaults), "en"))
                 with gr.Row():
                     changed = gr.Markdown("", elem_id="kvr-changed")
                     reset = gr.Button(label("page.reset"), size="sm", elem_id="kvr-reset")

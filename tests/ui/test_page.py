@@ -20,13 +20,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvrescue import presets
-from kvrescue.config import POLICIES, ConfigError, RunConfig, make_config
+from kvrescue.backend import ModelBackend
+from kvrescue.config import POLICIES, ConfigError, RunConfig, assumptions, make_config
 from kvrescue.presets import MODEL_SETS, check_language, default_config, default_settings
 from kvrescue.stop import Stop
 from kvrescue.trace import parse_trace
 from kvrescue.ui import sessions as store
 from kvrescue.ui import settings as form
-from kvrescue.ui.page import Page, build_page, launch_options, plain_error, routes
+from kvrescue.ui.page import Page, assumptions_table, build_page, launch_options, plain_error, routes
 from kvrescue.ui.sessions import Sessions
 from kvrescue.ui.stream import UPDATE_BYTES, UPDATE_SECONDS, paced, slowed, split
 from kvrescue.ui.words import table, translated, words
@@ -414,3 +415,16 @@ def test_large_sets_give_way_to_one_another_and_small_ones_stay():
     page.switch(NOBODY, "qwen3-8b")
     page.switch(NOBODY, "r1-qwen-7b")
     assert {name: backend.released for name, backend in sets.items()} == {"lab": 0, "smollm2": 0, "qwen3-8b": 1, "r1-qwen-7b": 1}
+
+
+def test_what_the_papers_leave_open_is_told_in_every_language():
+    config = make_config(**DEFAULTS)
+    english, korean = (assumptions_table(config, language) for language in ("en", "ko"))
+    notes = {row["note"] for row in assumptions(config)}
+    assert all(note in english and note not in korean for note in notes)
+    assert len(english.splitlines()) == len(korean.splitlines()) > 15
+
+
+def test_health_tells_which_models_were_never_asked_for():
+    states = build_page(ModelBackend("lab"), FakeBackend()).health()["models"]
+    assert states == {"lab": "not loaded", "smollm2": "ready"}
