@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from kvrescue.export import VIEWER_PARTS
+
 ROOT = Path(__file__).resolve().parents[1]
 HADOLINT = Path(sys.executable).with_name("hadolint")
 CODE = [ROOT / "app.py", ROOT / "start.py", *ROOT.glob("kvrescue/**/*.py")]
-VIEWER = [path for path in ROOT.glob("assets/**/*") if path.suffix in (".mjs", ".js", ".css", ".json")]
+VIEWER = [path for part in VIEWER_PARTS for path in (ROOT / "assets" / part).iterdir()]
 
 
 def test_no_remote_code_and_no_pickle():
