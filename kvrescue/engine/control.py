@@ -47,7 +47,7 @@ def ask(run: _Run, step: int) -> Generator[Any, None, bool]:
     began = time.perf_counter()
     closing = closing_text(run.config.closing_prompt, run.opening + run.text)
     ids = list(run.memory.loaded.tokenizer.encode(closing, add_special_tokens=False))
-    probed = run.memory.probe(ids, PROBE_TOKENS)
+    probed = run.memory.probe(ids, PROBE_TOKENS, run.config.tau_p)
     seconds = time.perf_counter() - began
     run.totals.probes += 1
     run.totals.probe_seconds += seconds

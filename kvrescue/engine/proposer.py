@@ -25,7 +25,7 @@ from kvrescue.events import Finish
 from kvrescue.guards import CandidateGuards, Verdict
 from kvrescue.guards.logits import token_entropy
 from kvrescue.models.load import Loaded
-from kvrescue.reco.early_exit import answer_pieces, perplexity
+from kvrescue.reco.early_exit import answer_pieces, hopeless, perplexity
 from kvrescue.stop import Stop
 
 Branch = EvictingCache | PrefixBranch
@@ -217,8 +217,9 @@ class Proposer:
     # --- asking for the answer ----------------------------------------------------------------------------------------------
 
     @torch.no_grad()
-    def probe(self, closing: Sequence[int], most: int) -> Probed:
-        """Append ``closing`` to a copy of the cache and write the answer greedily, without penalty; this proposer stays as it is.
+    def probe(self, closing: Sequence[int], most: int, tau_p: float) -> Probed:
+        """Append ``closing`` to a copy of the cache and write the answer greedily, without penalty; this proposer stays as it is. It is given up,
+        as incomplete, once its perplexity can't come down to ``tau_p`` any more.
 
         The perplexity is over the tokens behind the opening brace up to its matching brace (early_exit.py).
         """
@@ -235,7 +236,7 @@ class Proposer:
             left = left[size:]
         written, log_probs = list[str](), list[float]()
         end = None
-        while end is None and len(written) < most:
+        while end is None and len(written) < most and not hopeless(log_probs, most, tau_p):
             token = int(logits[0].argmax())
             if token in self._eos:
                 break

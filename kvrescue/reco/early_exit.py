@@ -56,6 +56,15 @@ def perplexity(log_probs: Sequence[float]) -> float | None:
     return math.exp(-sum(log_probs) / len(log_probs)) if log_probs else None
 
 
+SHORT_ANSWER = 6
+"""Tokens that a probe may write in any case: most answers are told whole, and their perplexity with them."""
+
+
+def hopeless(log_probs: Sequence[float], most: int, tau_p: float) -> bool:
+    """No way to go on makes this answer accepted: were all its other tokens up to ``most`` certain, its perplexity would still be above."""
+    return len(log_probs) >= SHORT_ANSWER and -sum(log_probs) > most * math.log(tau_p)
+
+
 def accepted(answer: str, ppl: float | None, tau_p: float) -> bool:
     """The probe's verdict: a complete, non-empty answer that the model is sure of."""
     return bool(answer.strip()) and ppl is not None and math.isfinite(ppl) and ppl <= tau_p

@@ -103,7 +103,7 @@ def test_a_probe_leaves_everything_bit_identical(two, method):
     one = proposer(two, method)
     before, evicted = one.next_logits.clone(), list(one.evictions)
     held = one.cache.held().tolist()
-    probed = one.probe(list(range(20, 40)), 6)
+    probed = one.probe(list(range(20, 40)), 6, 1.1)
     assert probed.written <= 6 and len(probed.candidate.ids) == 20 + probed.written == len(probed.candidate.entropies)
     assert torch.equal(one.next_logits, before) and one.evictions == evicted and one.cache.held().tolist() == held
     again = proposer(two, method)
@@ -114,7 +114,7 @@ def test_a_probe_leaves_everything_bit_identical(two, method):
 
 def test_an_adopted_probe_is_as_if_its_tokens_had_been_read(two):
     one, other = proposer(two), proposer(two)
-    candidate = one.probe(list(range(20, 30)), 5).candidate
+    candidate = one.probe(list(range(20, 30)), 5, 1.1).candidate
     one.adopt(candidate)
     other.ingest(candidate.ids)
     torch.testing.assert_close(one.next_logits, other.next_logits, atol=1e-4, rtol=1e-4)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kvrescue.config import ConfigError, make_config
 from kvrescue.lab.export import make_tokenizer
 from kvrescue.reco.controller import Controller
-from kvrescue.reco.early_exit import ExitWatch, accepted, answer_pieces, closing_text, perplexity
+from kvrescue.reco.early_exit import ExitWatch, accepted, answer_pieces, closing_text, hopeless, perplexity
 from kvrescue.reco.reflection import band_of, penalty_of, reflection_tokens
 from kvrescue.reco.retention import asked_ratio, tokens_to_keep
 
@@ -73,6 +73,13 @@ def test_perplexity_by_hand():
     assert perplexity([]) is None
     assert perplexity([math.log(0.5), math.log(0.5)]) == pytest.approx(2.0)
     assert perplexity([-0.0953]) == pytest.approx(1.09999, abs=1e-4)
+
+
+def test_an_answer_is_given_up_only_when_nothing_can_save_it():
+    limit = 20 * math.log(1.1)  # 1.906: what twenty tokens may lose together
+    assert not hopeless([-9.0] * 5, 20, 1.1)
+    assert hopeless([-limit / 6 - 0.001] * 6, 20, 1.1) and not hopeless([-limit / 6 + 0.001] * 6, 20, 1.1)
+    assert not accepted("1", perplexity([-limit / 6 - 0.001] * 6 + [0.0] * 14), 1.1)
 
 
 @pytest.mark.parametrize(
