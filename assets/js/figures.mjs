@@ -116,7 +116,6 @@ const BUILD = {
   gzip: (data, view, t) => guarded(data, view, t, view.thresholds.tau_cmp, t("charts.below", { value: view.thresholds.tau_cmp }), "bottom"),
 };
 
-// The label stands on the side where nothing is aborted, out of the way of the crosses.
 function guarded(data, view, t, tau, words, yanchor) {
   const { colors, axis } = view;
   const { base, helper, aborted, committed } = data ?? EMPTY;
@@ -131,7 +130,7 @@ function guarded(data, view, t, tau, words, yanchor) {
       scatter(committed, { ...thick(colors), mode: dense ? "lines" : "lines+markers" }),
       scatter(aborted, crosses(colors)),
     ],
-    layout: { yaxis: { ...yaxis(view, [0, highest * 1.1]), nticks: 4 }, shapes: [thresholdLine(tau, colors)], annotations: [thresholdLabel(tau, words, colors, yanchor)] },
+    layout: { yaxis: { ...yaxis(view, [0, highest * 1.1]), nticks: 4 }, shapes: [thresholdLine(tau, colors)], annotations: [thresholdLabel(tau, words, colors, emptiest([base, helper, committed, aborted].flat(), tau, highest, yanchor))] },
     empty: base.length + helper.length + committed.length + aborted.length ? null : t("charts.empty.judged"),
   };
 }
@@ -147,6 +146,21 @@ const thresholdLine = (tau, colors) => ({
   type: "line", xref: "paper", yref: "y", x0: 0, x1: 1, y0: tau, y1: tau, line: { color: colors.alert, width: 1.5, dash: "dash" },
 });
 
-const thresholdLabel = (tau, text, colors, yanchor) => ({
-  xref: "paper", yref: "y", x: 1, y: tau, xanchor: "right", yanchor, text, showarrow: false, font: { color: colors.alert, size: 12 },
+// The corner at the line's ends with the fewest points: a label must not stand on them. In doubt the side where nothing is aborted.
+export function emptiest(points, tau, highest, yanchor) {
+  const xs = points.map((point) => point.x).filter(Number.isFinite);
+  const [first, last] = [Math.min(...xs, 0), Math.max(...xs, 1)];
+  const corners = [yanchor, yanchor === "top" ? "bottom" : "top"].flatMap((y) => [["right", y], ["left", y]]);
+  const crowd = ([side, y]) =>
+    points.filter((point) => {
+      const near = y === "top" ? point.y <= tau && point.y >= tau - 0.25 * highest : point.y >= tau && point.y <= tau + 0.25 * highest;
+      return near && (side === "left" ? point.x < first + 0.4 * (last - first) : point.x > last - 0.4 * (last - first));
+    }).length;
+  const crowds = corners.map(crowd);
+  const [xanchor, found] = corners[crowds.indexOf(Math.min(...crowds))];
+  return { xanchor, yanchor: found };
+}
+
+const thresholdLabel = (tau, text, colors, { xanchor, yanchor }) => ({
+  xref: "paper", yref: "y", x: xanchor === "left" ? 0 : 1, y: tau, xanchor, yanchor, text, showarrow: false, font: { color: colors.alert, size: 12 },
 });

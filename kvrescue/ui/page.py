@@ -413,32 +413,34 @@ def build_page(*backends: Backend) -> Served:
                     interactive=True,
                     elem_id="kvr-problem",
                 )
+                counter = gr.Markdown(page.count(page.start_set, ""), elem_id="kvr-count")
                 with gr.Row(elem_id="kvr-under"):
-                    counter = gr.Markdown(page.count(page.start_set, ""), elem_id="kvr-count")
                     reference = gr.Textbox(
                         first["answer"],
                         label=label("page.reference"),
                         max_length=MOST_REFERENCE_CHARS,
                         max_lines=1,
                         interactive=True,
-                        min_width=160,
+                        min_width=150,
                         elem_id="kvr-reference",
                     )
-                with gr.Row(visible=page.start_set in presets.LAB_SETS, elem_id="kvr-generator") as generator:
-                    difficulty = gr.Radio(
-                        DIFFICULTIES, value="medium", label=label("page.difficulty"), interactive=True, scale=3, elem_id="kvr-difficulty"
-                    )
-                    fresh = gr.Button(label("page.new"), scale=1, min_width=120, elem_id="kvr-new")
+                    with gr.Row(visible=page.start_set in presets.LAB_SETS, scale=2, elem_id="kvr-generator") as generator:
+                        difficulty = gr.Dropdown(
+                            list(DIFFICULTIES),
+                            value="medium",
+                            label=label("page.difficulty"),
+                            filterable=False,
+                            interactive=True,
+                            min_width=110,
+                            elem_id="kvr-difficulty",
+                        )
+                        fresh = gr.Button(label("page.new"), min_width=110, elem_id="kvr-new")
                 with gr.Row():
                     run = gr.Button(label("page.run"), variant="primary", min_width=80, elem_id="kvr-run")
                     compare = gr.Button(label("page.compare"), min_width=80, elem_id="kvr-compare")
                     stop = gr.Button(label("page.stop"), interactive=False, min_width=80, elem_id="kvr-stop")
                     download = gr.DownloadButton(label("page.trace"), interactive=False, min_width=80, elem_id="kvr-download")
                 status = gr.Markdown("", elem_id="kvr-status-line")
-                with gr.Accordion(label("page.compared"), open=False, elem_id="kvr-compared"):
-                    methods = gr.CheckboxGroup(
-                        settings.method_choices(words("en")), value=COMPARED, label=label("page.methods"), interactive=True, elem_id="kvr-methods"
-                    )
             with gr.Column(scale=6, min_width=320):
                 method = gr.Radio(
                     settings.method_choices(words("en")), value=defaults["method"], label=label("page.method"), interactive=True, elem_id="kvr-method"
@@ -449,6 +451,10 @@ def build_page(*backends: Backend) -> Served:
                     advanced = _grid(settings.ADVANCED, defaults)
                 with gr.Accordion(label("page.reco"), open=False, elem_id="kvr-reco"):
                     reco = _grid(settings.RECO, defaults)
+                with gr.Accordion(label("page.compared"), open=False, elem_id="kvr-compared"):
+                    methods = gr.CheckboxGroup(
+                        settings.method_choices(words("en")), value=COMPARED, label=label("page.methods"), interactive=True, elem_id="kvr-methods"
+                    )
                 with gr.Accordion(label("page.assumptions"), open=False, elem_id="kvr-assumptions"):
                     assumed = gr.Markdown(assumptions_table(make_config(**defaults), "en"))
                 with gr.Row():

@@ -15,6 +15,8 @@ PAGE_CSS = """
 #kvr-models, #kvr-count, #kvr-reference, #kvr-changed, #kvr-status-line { font-size: 14px; }
 #kvr-models { text-align: right; }
 #kvr-status-line { min-height: 24px; }
+#kvr-lane .column { gap: 10px; }
+#kvr-new { align-self: end; }
 #kvr-reset { flex-grow: 0; min-width: 140px; }
 #kvr-assumptions table { font-size: 13px; }
 #kvr-view { overflow: visible; padding: 12px 0 0 !important; border-top: 1px solid var(--border-color-primary); }

@@ -166,7 +166,7 @@ def test_examples_fill_problem_and_settings(served, visit):
     page.click("#kvr-example input")
     page.get_by_role("option", name="Only sinks and the newest tokens").click()
     expect(page.locator("#kvr-problem textarea")).to_have_value(re.compile("A train leaves with 240 passengers"))
-    expect(page.get_by_label("Right answer")).to_have_value("180")
+    expect(page.get_by_label("Known answer")).to_have_value("180")
     expect(page.locator("#kvr-changed")).to_contain_text("budget 32 (default 64)")
     expect(page.locator("#kvr-budget input[type=number]")).to_have_value("32")
 
@@ -276,11 +276,12 @@ def test_other_models_bring_their_examples_settings_and_problems(served, visit):
     expect(problem).not_to_have_value(before)
     expect(page.locator("#kvr-n input[type=number]")).to_have_value(str(default_config("lab").n))
     first = problem.input_value()
-    page.locator("#kvr-difficulty").get_by_text("hard").click()
+    page.click("#kvr-difficulty input")
+    page.get_by_role("option", name="hard").click()
     page.click("#kvr-new")
     expect(problem).not_to_have_value(first)
     told = read_story(problem.input_value())
-    expect(page.get_by_label("Right answer")).to_have_value(str(told.answer))
+    expect(page.get_by_label("Known answer")).to_have_value(str(told.answer))
     assert len(told.facts) == 7
     page.fill("#kvr-problem textarea", "How many ferries cross the sea?")
     page.click("#kvr-run")

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { KINDS, crosshair, figure } from "../../assets/js/figures.mjs";
+import { KINDS, crosshair, emptiest, figure } from "../../assets/js/figures.mjs";
 import { translator } from "../../assets/js/i18n.mjs";
 import { bucket, joined, positions, series, summaries } from "../../assets/js/series.mjs";
 import { apply, newState } from "../../assets/js/state.mjs";
@@ -105,4 +105,13 @@ test("each chart has a sentence and a table", () => {
   assert.match(lines.retention, /^64 of \d+ tokens are held \(\d+ %\)\.$/);
   const data = series(state, "step", t);
   for (const kind of KINDS) assert.ok(rowsOf(kind, data[kind]).length > 0);
+});
+
+test("a limit's label stands where the fewest points are", () => {
+  const at = (x, y) => ({ x, y });
+  assert.deepEqual(emptiest([], 2, 3, "top"), { xanchor: "right", yanchor: "top" });
+  assert.deepEqual(emptiest([at(10, 1.9)], 2, 3, "top"), { xanchor: "left", yanchor: "top" });
+  assert.deepEqual(emptiest([at(1, 1.9), at(10, 1.9)], 2, 3, "top"), { xanchor: "right", yanchor: "bottom" });
+  assert.deepEqual(emptiest([at(1, 1.9), at(10, 1.9), at(10, 2.1)], 2, 3, "top"), { xanchor: "left", yanchor: "bottom" });
+  assert.deepEqual(emptiest([at(5, 1.9), at(10, 0.1)], 2, 3, "top"), { xanchor: "right", yanchor: "top" });
 });
