@@ -75,7 +75,8 @@ _RECO: dict[str, Any] = {
     "max_steps": 1024,
     "deadline_s": 1800.0,
 }
-_SKYWORK = Part("Skywork/Skywork-o1-Open-PRM-Qwen-2.5-1.5B", family="skywork")
+# ReCo's estimator was distilled from a judge of Skywork, whose repository holds pickled weights only, as others that pinned it found.
+_JUDGE = Part("Qwen/Qwen2.5-Math-PRM-7B", "nf4", "qwen")
 
 _LAB: dict[str, Any] = {
     "scorer": "prm",
@@ -135,7 +136,7 @@ MODEL_SETS: dict[str, ModelSet] = {
         parts={
             "base": Part("Qwen/Qwen2.5-Math-7B-Instruct", "nf4"),
             "helper": Part("Qwen/Qwen2.5-Math-1.5B-Instruct"),
-            "prm": Part("Qwen/Qwen2.5-Math-PRM-7B", "nf4", "qwen"),
+            "prm": _JUDGE,
         },
     ),
     "qwen-math-72b": ModelSet(
@@ -145,17 +146,17 @@ MODEL_SETS: dict[str, ModelSet] = {
         parts={
             "base": Part("Qwen/Qwen2.5-Math-72B-Instruct", "nf4"),
             "helper": Part("Qwen/Qwen2.5-Math-7B-Instruct", "nf4"),
-            "prm": Part("Qwen/Qwen2.5-Math-PRM-7B", "nf4", "qwen"),
+            "prm": _JUDGE,
         },
     ),
     "r1-qwen-7b": ModelSet(
         title="DeepSeek-R1-Distill-Qwen 7B, helped by 1.5B",
-        note="A think-style model of ReCo's paper, judged by Skywork-o1-Open-PRM 1.5B. Needs a GPU.",
+        note="A think-style model of ReCo's paper, judged by Qwen2.5-Math-PRM-7B. Needs a GPU.",
         settings=_RECO,
         parts={
             "base": Part("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B", "nf4"),
             "helper": Part("deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B"),
-            "prm": _SKYWORK,
+            "prm": _JUDGE,
         },
     ),
     "r1-llama-8b": ModelSet(
@@ -165,14 +166,14 @@ MODEL_SETS: dict[str, ModelSet] = {
         parts={
             "base": Part("deepseek-ai/DeepSeek-R1-Distill-Llama-8B", "nf4"),
             "helper": Part("deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B"),
-            "prm": _SKYWORK,
+            "prm": _JUDGE,
         },
     ),
     "qwen3-8b": ModelSet(
         title="Qwen3 8B, helped by 0.6B",
-        note="A think-style model of ReCo's paper, judged by Skywork-o1-Open-PRM 1.5B. Needs a GPU.",
+        note="A think-style model of ReCo's paper, judged by Qwen2.5-Math-PRM-7B. Needs a GPU.",
         settings=_RECO,
-        parts={"base": Part("Qwen/Qwen3-8B", "nf4"), "helper": Part("Qwen/Qwen3-0.6B"), "prm": _SKYWORK},
+        parts={"base": Part("Qwen/Qwen3-8B", "nf4"), "helper": Part("Qwen/Qwen3-0.6B"), "prm": _JUDGE},
     ),
 }
 DEFAULT_MODEL_SET = "lab"

@@ -61,14 +61,14 @@ def _columns(question: str, answer: str) -> Callable[[dict[str, Any]], tuple[str
     return lambda row: (str(row[question]), str(row[answer]))
 
 
-# Commits as several public projects name them: the hub could not be asked. "main" where none was found.
+# Commits as several public projects name them: the hub could not be asked.
 HUB_SETS: dict[str, HubSet] = {
     "gsm8k": HubSet("openai/gsm8k", "e53f048856ff4f594e959d75785d2c2d37b678ee", "test", _gsm8k, "main"),
     "math500": HubSet("HuggingFaceH4/MATH-500", "ff5b20257d8185524591543f8ff5993951537bb8", "test", _columns("problem", "answer")),
     "aime24": HubSet("HuggingFaceH4/aime_2024", "2fe88a2f1091d5048c0f36abc874fb997b3dd99a", "train", _columns("problem", "answer")),
     "aime25": HubSet("math-ai/aime25", "563bb8404243c5f09de6ec262f2db674fe5bce9b", "test", _columns("problem", "answer")),
-    "amc23": HubSet("math-ai/amc23", "main", "test", _columns("question", "answer")),
-    "olympiadbench": HubSet("Hothan/OlympiadBench", "main", "train", _olympiad, "OE_TO_maths_en_COMP"),
+    "amc23": HubSet("math-ai/amc23", "80815d37005feb82cd7f8fbc6901d5d3eff43057", "test", _columns("question", "answer")),
+    "olympiadbench": HubSet("Hothan/OlympiadBench", "91184b52131e7fc9455fef848035173aea8cc01a", "train", _olympiad, "OE_TO_maths_en_COMP"),
     "gpqa-diamond": HubSet("Idavidrein/gpqa", "633f5ee89ab8ad4522a9f850766b73f62147ffdd", "train", _gpqa, "gpqa_diamond", "choice"),
 }
 _LAB_COUNT = 100

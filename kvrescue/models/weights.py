@@ -45,7 +45,8 @@ def fetch(path: str, field: str, name: str, revision: str | None, say: Progress)
         return
     files = _files(path, revision)
     if not files:
-        raise ConfigError(field, f"{field} {name} has no safetensors weights on the hub; pickled ones are not read.")
+        told = "has no safetensors weights on the hub; pickled ones, which can run code, are not read. Convert them, and name the folder."
+        raise ConfigError(field, f"{field} {name} {told}")
     for number, file in enumerate(files, 1):
         say(f"{name}: weights {number}/{len(files)}")
         try:
