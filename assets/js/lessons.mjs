@@ -14,6 +14,7 @@ const OPTIONS = [1, 2, 3];
  * @property {number} right which answer (from 1)
  * @property {(whole: object, step: number|null) => Record<string, any>} values what the card's sentences quote from the run
  * @property {boolean} [others] open the candidates that were not chosen
+ * @property {(whole: object, step: number) => number} [then] where to go once the question was answered, there with the other candidates open
  * @property {(whole: object, step: number) => string} [about] whose sentence of the story is underlined in the memory
  */
 const memoryAt = (whole, step) => whole.kvs.find((kv) => kv.step === step) ?? whole.kvs.at(-1);
@@ -24,11 +25,18 @@ const firstBad = (whole) => firstOf(whole, (step) => typeof step.commit.score ==
 const firstHelper = (whole) => firstOf(whole, (step) => step.commit.source === "helper");
 const abortedIn = (step) => [...step.candidates.values()].filter((one) => one.abort).length;
 const END = undefined;
+/** The story's sentence about somebody. */
+const toldOf = (whole, name) => whole.header.problem.split(/(?<=\.)\s+/).find((sentence) => sentence.split(/[\s,.]+/).includes(name)) ?? "";
+/** A chosen candidate's score, and the worst of those that were judged. */
+function worstOf(step) {
+  const judged = rejectedOf(step).filter((one) => Number.isFinite(one.score));
+  return judged.reduce((worst, one) => (worst && worst.score <= one.score ? worst : one), null);
+}
 
 /** How far the chosen candidate's score lies above the worst of the others'. */
 function spread(step) {
-  const scores = rejectedOf(step).map((one) => one.score).filter(Number.isFinite);
-  return scores.length ? step.commit.score - Math.min(...scores) : 0;
+  const worst = worstOf(step);
+  return worst ? step.commit.score - worst.score : 0;
 }
 
 /** The helper's step that was judged with the largest difference, among those with an abort. */
@@ -44,7 +52,7 @@ export const LESSONS = [
     step: () => 2,
     spot: ".kvr-memory",
     right: 2,
-    values: (whole, step) => ({ seen: memoryAt(whole, step).seen, final: whole.kvs.at(-1).seen }),
+    values: (whole, step) => ({ step: step + 1, seen: memoryAt(whole, step).seen, final: whole.kvs.at(-1).seen }),
   },
   {
     trace: "lab-forgets",
@@ -52,14 +60,21 @@ export const LESSONS = [
     about: (whole, step) => nameIn(saidAt(whole, step + 1)),
     spot: ".kvr-memory",
     right: 3,
-    values: (whole, step) => ({ resident: memoryAt(whole, step).resident, seen: memoryAt(whole, step).seen, step: step + 2, next: saidAt(whole, step + 1), name: nameIn(saidAt(whole, step + 1)) }),
+    then: (whole, step) => step + 1,
+    values(whole, step) {
+      const { resident, seen } = memoryAt(whole, step);
+      const name = nameIn(saidAt(whole, step + 1));
+      const { budget, buffer } = whole.header.config;
+      return { resident, seen, budget, buffer, at: step + 1, step: step + 2, next: saidAt(whole, step + 1), name, told: toldOf(whole, name) };
+    },
   },
   {
     trace: "lab-derails",
-    step: () => END,
+    step: firstBad,
+    then: (whole) => whole.closing.steps - 1,
     spot: ".kvr-steps",
     right: 2,
-    values: (whole) => ({ bad: firstBad(whole) + 1, steps: whole.closing.steps, last: saidAt(whole, whole.closing.steps - 1) }),
+    values: (whole, step) => ({ bad: step + 1, wrong: saidAt(whole, step), told: toldOf(whole, nameIn(saidAt(whole, step))), steps: whole.closing.steps, last: saidAt(whole, whole.closing.steps - 1) }),
   },
   {
     trace: "lab-helper",
@@ -72,6 +87,7 @@ export const LESSONS = [
     trace: "lab-easy",
     step: (whole) => firstHelper(whole) - 1,
     about: (whole, step) => nameIn(saidAt(whole, step + 1)),
+    then: (whole, step) => step + 1,
     spot: ".kvr-memory",
     right: 3,
     values(whole) {
@@ -87,7 +103,8 @@ export const LESSONS = [
     others: true,
     values(whole, step) {
       const best = whole.steps[step].commit.score;
-      return { step: step + 1, best: best.toFixed(2), worst: (best - spread(whole.steps[step])).toFixed(2), n: abortedIn(whole.steps[step]) };
+      const worst = worstOf(whole.steps[step]);
+      return { step: step + 1, best: best.toFixed(2), good: saidAt(whole, step), worst: worst.score.toFixed(2), bad: worst.text.trim(), n: abortedIn(whole.steps[step]) };
     },
   },
   {
@@ -99,7 +116,7 @@ export const LESSONS = [
       const probes = whole.steps.flatMap((step) => step.probes);
       const { answer, suppressed, mean_retention: kept } = whole.closing;
       const [first, last] = [probes[0], probes.at(-1)].map((probe) => probe.perplexity.toFixed(2));
-      return { probes: probes.length, first, last, limit: probes[0].threshold, answer, suppressed, kept: Math.round(100 * kept) };
+      return { probes: probes.length, every: whole.header.config.reco_every, guess: probes[0].answer, first, last, limit: probes[0].threshold, answer, suppressed, kept: Math.round(100 * kept) };
     },
   },
 ];
@@ -134,6 +151,7 @@ export function createLessons({ t, root: viewer, run, show }) {
   range.addEventListener("input", () => {
     run.slide(Number(range.value));
     stand();
+    if (goal !== null && run.stops().at === goal + 1) openOthers(goal);
   });
   const foot = put(el("div", "kvr-replay-row"), before, after, presenter);
   put(root, put(el("div", "kvr-section-head"), place, away), title, text, put(el("div", "kvr-replay-row"), put(el("div", "kvr-rail"), range), standing), question, options, reveal, foot);
@@ -142,6 +160,9 @@ export function createLessons({ t, root: viewer, run, show }) {
   let presenting = false;
   let values = {};
   let spot = null;
+  /** The step (from 0) whose other candidates are open, if any; and where the lesson goes on. */
+  let goal = null;
+  let next = null;
   document.addEventListener("keydown", keyed);
 
   async function open(index) {
@@ -159,6 +180,8 @@ export function createLessons({ t, root: viewer, run, show }) {
     const step = lesson.step(whole);
     if (step !== END) run.goTo(step);
     values = lesson.values(whole, step ?? null);
+    goal = lesson.others ? step : null;
+    next = lesson.then?.(whole, step) ?? null;
     ask();
     stand();
     run.unfold();
@@ -201,23 +224,30 @@ export function createLessons({ t, root: viewer, run, show }) {
     });
     const verdict = number === null ? "" : `${t(number === right ? "lessons.right" : "lessons.wrong")} `;
     setText(reveal, verdict + t(`lesson.${at + 1}.reveal`, values));
+    if (next !== null) {
+      run.goTo(next);
+      stand();
+      goal = next;
+      next = null;
+      openOthers(goal);
+    }
+    reveal.scrollIntoView({ block: "nearest" });
   }
 
   function point(selector) {
     spot?.classList.remove("kvr-spot");
+    // Where the memory is the point, it stands beside the steps, without the charts.
+    viewer.classList.toggle("kvr-only-memory", selector === ".kvr-memory");
     spot = selector ? run.root.querySelector(selector) : null;
     if (!spot) return;
     spot.classList.add("kvr-spot");
     spot.scrollIntoView({ block: spot.clientHeight > innerHeight ? "start" : "center" });
-    // The card keeps out of the way of what it points at.
-    const box = spot.getBoundingClientRect();
-    root.classList.toggle("kvr-left", box.left + box.width / 2 > innerWidth / 2);
   }
 
   function openOthers(step) {
     const openers = run.root.querySelectorAll(".kvr-card .kvr-expand");
     const last = openers[openers.length - 1];
-    if (last?.getAttribute("aria-expanded") === "false") last.click();
+    if (run.stops().at === step + 1 && last?.getAttribute("aria-expanded") === "false") last.click();
     run.select(step);
   }
 

@@ -26,13 +26,22 @@ export function createMemory({ t }) {
   const layers = select(t("memory.layers"), [["-1", t("memory.layers.all")]], again);
   const by = select(t("memory.by"), HELD_BY.map((name) => [name, t(`memory.by.${name}`)]), again);
   const choices = put(el("div", "kvr-choices"), look.parentNode, layers.parentNode, by.parentNode);
-  put(root, el("h3", "", t("memory.title")), caption, choices, memoryLegend(t), lost, text, grid.root);
+  const title = el("h3", "", t("memory.title"));
+  put(root, title, caption, choices, memoryLegend(t), lost, text, grid.root);
 
   let tokens = [];
   let numbers = [];
   let counted = -1;
   let painted = { kv: undefined, tokens: 0 };
   let last = null;
+  let asked = null;
+
+  function underline() {
+    const said = tokens.map((node) => node.textContent.trim());
+    const at = asked === null ? -1 : said.indexOf(asked);
+    const from = said.lastIndexOf(".", at) + 1;
+    tokens.forEach((node, i) => node.toggleAttribute("data-kvr-asked", at >= 0 && i >= from && i < said.indexOf(".", at)));
+  }
 
   function again() {
     painted = { kv: undefined, tokens: 0 };
@@ -73,6 +82,7 @@ export function createMemory({ t }) {
   function grow(state) {
     if (counted < 0 && state.prompt.pieces.length) {
       add(state.prompt.pieces);
+      underline();
       counted = 0;
     }
     for (; counted >= 0 && state.steps[counted]?.commit; counted++) {
@@ -97,6 +107,7 @@ export function createMemory({ t }) {
 
   function show(state, at) {
     grow(state);
+    setText(title, t(state.header?.config.method === "helper" ? "memory.title.helper" : "memory.title"));
     const kv = memoryAt(state.kvs, at);
     setText(caption, captionOf(kv, state, t));
     if (painted.kv === kv && painted.tokens === tokens.length) return;
@@ -117,10 +128,8 @@ export function createMemory({ t }) {
     },
     /** Underline the prompt's sentence that holds a word, up to its full stop; null takes it away. @param {string|null} word */
     point(word) {
-      const said = tokens.map((node) => node.textContent.trim());
-      const at = word === null ? -1 : said.indexOf(word);
-      const from = said.lastIndexOf(".", at) + 1;
-      tokens.forEach((node, i) => node.toggleAttribute("data-kvr-asked", at >= 0 && i >= from && i < said.indexOf(".", at)));
+      asked = word;
+      underline();
     },
     /** @param {object} state @param {number|null} at the step whose memory is shown; null for the newest */
     update(state, at) {

@@ -166,12 +166,11 @@ function suppressedText(step, t) {
   if (!marks.size || pieces.length !== tokens || text.length > CUT) return null;
   const node = el("p", "kvr-text");
   node.dir = "auto";
-  pieces.forEach((piece, index) => {
+  const last = pieces.findLastIndex((piece) => piece.trim());
+  pieces.slice(0, last + 1).forEach((piece, index) => {
     const words = marks.has(index) ? t("reco.suppressed", { before: JSON.stringify(marks.get(index)) }) : "";
-    const part = el(words ? "mark" : "span", words ? "kvr-suppressed" : "", piece);
-    if (words) part.title = words;
-    put(node, part);
-    if (words) put(node, el("span", "kvr-sr", ` (${words}) `));
+    put(node, el(words ? "mark" : "span", words ? "kvr-suppressed" : "", index === last ? piece.trimEnd() : piece));
+    if (words) put(node, el("small", "kvr-muted", ` (${words})`));
   });
   return node;
 }

@@ -606,6 +606,31 @@ def test_seven_cards_teach_with_the_keyboard_alone(served, visit):
     expect(page.get_by_role("button", name="Learn in seven cards")).to_be_focused()
 
 
+def test_a_card_shows_what_it_speaks_of_wherever_the_slider_was(served, visit):
+    page = visit(served[1], recorded=True)
+    page.goto(f"{served[1]}?card=2")
+    card, underlined = page.locator(".kvr-lessons"), page.locator(".kvr-run [data-kvr-asked]")
+    expect(card).to_contain_text("Card 2 of 7")
+    expect(underlined.first).to_be_visible()
+    slider = card.get_by_label("Move through the run of this card")
+    for place in ("0", "3"):
+        slider.fill(place)
+        expect(underlined.first).to_be_visible()
+    boxes = [one.bounding_box() for one in (page.locator(".kvr-run .kvr-memory"), card)]
+    assert boxes[0]["x"] + boxes[0]["width"] < boxes[1]["x"], "the card stands beside the run"
+    before = page.locator(".kvr-run .kvr-step-title").count()
+    card.locator(".kvr-options button").first.click()  # the answer goes on to the step that was asked about
+    expect(page.locator(".kvr-run .kvr-step-title")).to_have_count(before + 1)
+    page.goto(f"{served[1]}?card=6")
+    others = page.locator('.kvr-run .kvr-expand[aria-expanded="true"]')
+    expect(others).to_have_count(1)
+    at = int(slider.input_value())
+    slider.fill("1")
+    expect(others).to_have_count(0)
+    slider.fill(str(at))
+    expect(others).to_have_count(1)
+
+
 def test_presenter_keys_are_letters_only_when_asked_for(served, visit):
     page = visit(served[1], recorded=True)
     page.goto(f"{served[1]}?card=3")
