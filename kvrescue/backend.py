@@ -12,7 +12,7 @@ from kvrescue import zero
 from kvrescue.config import ConfigError, RunConfig
 from kvrescue.events import AnyEvent
 from kvrescue.opening import Opening
-from kvrescue.presets import Choice, check_language
+from kvrescue.presets import LAB_SETS, Choice, check_language
 from kvrescue.stop import Stop
 from kvrescue.ui.backend import NOT_LOADED, BackendStatus
 
@@ -46,19 +46,25 @@ class ModelBackend:
         self._started = threading.Lock()
         """Held from the beginning of loading until the models are given back: loading begins once."""
         self._runs = 0
+        self.lent = zero.ACTIVE and self.model_set not in LAB_SETS
+        """The models run on a GPU that ZeroGPU lends."""
 
     def start(self) -> None:
-        if self._started.acquire(blocking=False):
-            self._say("starting")
+        """Begin to load, in a thread of its own. Where the GPU is lent only the main thread may: there it has loaded when this returns."""
+        if not self._started.acquire(blocking=False):
+            return
+        self._say("starting")
+        if self.lent:
+            self._load()
+        else:
             threading.Thread(target=self._load, name="load-models", daemon=True).start()
 
     def release(self) -> bool:
         """Give the models' memory back, unless they are being loaded or a run goes on; True when it was done. ``start`` loads them again."""
-        if self._pair is None or self._runs:
+        if self._pair is None or self._runs or self.lent:
             return False
         self._status = BackendStatus(ready=False, text=NOT_LOADED)
         self._pair = None
-        zero.forget(self.name)
         free_memory()
         self._started.release()
         return True
@@ -84,7 +90,7 @@ class ModelBackend:
         return self._counted(self._run(problem, config, stop, opening))
 
     def _run(self, problem: str, config: RunConfig, stop: Stop, opening: Opening | None) -> Iterator[AnyEvent]:
-        if zero.ACTIVE:
+        if self.lent:
             return zero.run_in_segments(self.name, problem, config, stop, opening)
         from kvrescue.engine.run import run
 
@@ -113,7 +119,7 @@ class ModelBackend:
             names = pair.base.info.id if pair.same_weights else f"{pair.base.info.id} + {pair.helper.info.id}"
             self._pair = pair
             note = pair.note
-            if zero.ACTIVE:
+            if self.lent:
                 zero.serve(self.name, pair)
                 note = zero.NOTE
             self._status = BackendStatus(ready=True, text="ready", models=names, note=note, device=pair.base.info.device)
@@ -121,7 +127,8 @@ class ModelBackend:
     def _failed(self, message: str) -> None:
         """Told, and tried again when somebody asks for the models again."""
         self._status = BackendStatus(ready=False, text="no models", error=message)
-        self._started.release()
+        if not self.lent:
+            self._started.release()
 
     def _say(self, text: str) -> None:
         self._status = BackendStatus(ready=False, text=text)

@@ -206,9 +206,16 @@ class Choice:
         return name
 
 
-def offered() -> list[str]:
-    """Sets that the page lists: those of the hub only where there is a GPU to run them."""
-    gpu = Path("/dev/nvidiactl").exists() or bool(os.environ.get("SPACES_ZERO_GPU"))
+LENT_SET = "qwen-math-7b"
+"""Runs on a GPU that ZeroGPU lends, if no other set is named."""
+
+
+def offered(chosen: str | None = None) -> list[str]:
+    """Sets that the page lists: those of the hub only where there is a GPU to run them. Where it is lent (ZeroGPU) one set is loaded at the
+    start and no other: ``chosen``, if it is of the hub."""
+    if os.environ.get("SPACES_ZERO_GPU"):
+        return [*LAB_SETS, chosen if chosen in MODEL_SETS and chosen not in LAB_SETS else LENT_SET]
+    gpu = Path("/dev/nvidiactl").exists()
     return [name for name, one in MODEL_SETS.items() if gpu or not one.parts]
 
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from kvrescue.config import ConfigError
 from kvrescue.events import AnyEvent, Commit, End, Error, Evict, Header, Kv, Resumed, SourceCount
 from kvrescue.opening import Opening, opening_of
 from kvrescue.stop import Stopped
@@ -69,7 +70,8 @@ def joined(call: Callable[[Opening | None], Iterator[AnyEvent]], opening: Openin
         except Exception as error:
             if before is None and not any(isinstance(event, Commit) for event in kept):
                 raise
-            message = f"The run lost its processor ({type(error).__name__}); what it wrote so far is kept."
+            lost = str(error) if isinstance(error, ConfigError) else f"The run lost its processor ({type(error).__name__})"
+            message = f"{lost.rstrip('.')}; what it wrote so far is kept."
             yield Error(seq=seq, run=run_id, t_ms=int(1000 * (time.monotonic() - began)), code="call", message=message, **_closing(kept, before))
             return
         assert ended is not None, "a stream ends with end or error"

@@ -24,12 +24,15 @@ if TYPE_CHECKING:
 ACTIVE = bool(os.environ.get("SPACES_ZERO_GPU"))
 SEGMENT_SECONDS = 25.0
 """A call begins no step later than this after its start."""
-LAST_STEP_SECONDS = 20.0
-"""What the step under way, the prompt and the steps that are read again may take beyond it. Together under the 80 s that a visitor without
-an account can ask for."""
+SLOW = 25.0
+"""Tokens a second that the slowest set writes at least."""
+READ_AGAIN = 4_000.0
+"""Characters a second that are read again at least."""
+MOST_SECONDS = 75.0
+"""A visitor without an account can ask for 80."""
 BATCH_SECONDS = 0.1
 NO_TIME = "Today's free GPU time does not suffice for this run; look at the recordings, log in to the Hub, or duplicate the Space."
-NOTE = f"A run borrows the GPU for at most {SEGMENT_SECONDS + LAST_STEP_SECONDS + 5:.0f} s at a time."
+NOTE = f"A run borrows the GPU for at most {MOST_SECONDS:.0f} s at a time."
 
 _pairs: dict[str, Pair] = {}
 
@@ -39,14 +42,17 @@ def serve(name: str, pair: Pair) -> None:
     _pairs[name] = pair
 
 
-def forget(name: str) -> None:
-    _pairs.pop(name, None)
+def duration(_name: str, _problem: str, config: str, opening: str, seconds: float) -> int:
+    """Seconds of GPU to ask for: for the writing, for the step that is under way when it ends, and for reading what was written before."""
+    settings = RunConfig.model_validate_json(config)
+    writing = min(seconds, 5 + settings.max_tokens / SLOW)
+    last = min(settings.max_step_tokens, settings.max_tokens) / SLOW
+    return int(min(MOST_SECONDS, 5 + writing + last + len(opening) / READ_AGAIN))
 
 
-def duration(_name: str, _problem: str, _config: str, opening: str, seconds: float) -> int:
-    """Seconds of GPU to ask for: a later segment reads all committed steps again."""
-    again = 5.0 if opening else 0.0
-    return int(seconds + LAST_STEP_SECONDS + again)
+def without_time(error: Exception) -> bool:
+    """``spaces`` says in words of its own that a visitor's time, or the Space's, is used up."""
+    return any(word in str(error).lower() for word in ("quota", "gpu limit", "gpu time"))
 
 
 def segment(name: str, problem: str, config: str, opening: str, seconds: float) -> Iterator[str]:
@@ -83,13 +89,12 @@ def run_in_segments(name: str, problem: str, config: RunConfig, stop: Stop, open
             for lines in calls:
                 stop.check()
                 yield from map(from_line, lines.splitlines())
+        except Exception as error:
+            if without_time(error):
+                raise ConfigError("gpu", NO_TIME) from None
+            raise
         finally:
             calls.close()  # type: ignore[attr-defined]
 
     stop.start_clock(config.deadline_s)
-    try:
-        yield from joined(call, opening)
-    except Exception as error:
-        if "quota" in str(error).lower():
-            raise ConfigError("gpu", NO_TIME) from None
-        raise
+    yield from joined(call, opening)

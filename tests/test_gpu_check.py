@@ -16,5 +16,5 @@ def test_the_path_of_the_gpu_check(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["gpu_check", "--tiny", "--out", str(out)])
     assert gpu_check.main() == 0
     found = json.loads(out.read_text())
-    assert found["tiny"] is True and all(found["holds"].values()) and len(found["holds"]) == 14
+    assert found["tiny"] is True and all(found["holds"].values()) and len(found["holds"]) == 17
     assert {"decoding fp32", "decoding nf4", "base as nf4: KV-Rescue, N = 4", "base as nf4: ReCo"} <= set(found["measured"])

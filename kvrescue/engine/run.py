@@ -21,6 +21,7 @@ from kvrescue.engine.steps import boxed_answer
 from kvrescue.engine.totals import Totals
 from kvrescue.events import ModelInfo
 from kvrescue.models.load import Loaded, Pair, environment
+from kvrescue.models.weights import out_of_memory
 from kvrescue.opening import Opening
 from kvrescue.presets import MODEL_SETS
 from kvrescue.reco.controller import Directive
@@ -102,13 +103,13 @@ class _Run(Setup):
         # Only names and places: an exception's own message could quote the visitor's text.
         places = "".join(traceback.format_tb(error.__traceback__))
         log.error("run %s died of %s\n%s", self.id, type(error).__name__, places)
-        out_of_memory = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+        no_memory = out_of_memory(error)
         message = (
             "The models ran out of memory; lower N, the budget or the token limits."
-            if out_of_memory
+            if no_memory
             else f"The run failed inside the engine ({type(error).__name__}); what it wrote so far is kept."
         )
-        return self.event(events.Error, code="out_of_memory" if out_of_memory else "engine", message=message, **self._closing())
+        return self.event(events.Error, code="out_of_memory" if no_memory else "engine", message=message, **self._closing())
 
     def _header(self) -> events.Header:
         return self.event(

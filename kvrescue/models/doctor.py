@@ -8,7 +8,7 @@ import json
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,11 +18,13 @@ from huggingface_hub import try_to_load_from_cache
 from kvrescue.config import ConfigError, make_config
 from kvrescue.models.load import LAB_FOLDER
 from kvrescue.models.memory import Weights, predict, total
+from kvrescue.models.precision import choose
 from kvrescue.models.shapes import KNOWN, SMOLLM2, Shape
 from kvrescue.models.smollm2 import cached_smollm2
 from kvrescue.models.weights import main_memory
 from kvrescue.paths import cache_folder
 from kvrescue.presets import LAB_SETS, MODEL_SETS, default_settings
+from kvrescue.rewards.trained import FAMILIES
 
 
 @dataclass(frozen=True)
@@ -82,10 +84,11 @@ def examine(only: str | None = None, *, n: int | None = None, tokens: int | None
         raise ConfigError("tokens", f"tokens is {tokens}; allowed: a whole number from 1 to 1,000,000.")
     memory_total, free = main_memory()
     gpus = _gpus()
-    sets = [_set_report(name, gpus, free, n, tokens, quantise or {}) for name in ([only] if only else MODEL_SETS)]
+    every = [_set_report(name, gpus, free, n, tokens, quantise or {} if name == only or not only else {}) for name in MODEL_SETS]
+    sets = [one for one in every if only in (None, one.name)]
     versions = {"python": platform.python_version()}
     versions |= {name: importlib.metadata.version(name) for name in ("torch", "transformers", "gradio")}
-    fitting = [one for one in sets if one.fits]
+    fitting = [one for one in every if one.fits]
     return Report(
         versions=versions,
         cores=os.cpu_count() or 1,
@@ -102,7 +105,7 @@ def examine(only: str | None = None, *, n: int | None = None, tokens: int | None
     )
 
 
-def shapes_of(name: str, gpu: bool, quantise: Mapping[str, str] | None = None) -> dict[str, tuple[str, Weights]]:
+def shapes_of(name: str, gpu: bool, quantise: Mapping[str, str] | None = None, free: int = 0) -> dict[str, tuple[str, Weights]]:
     """(model, how it would be loaded) for base, helper and prm of a set."""
     parts = MODEL_SETS[name].parts
     if not parts:
@@ -116,14 +119,17 @@ def shapes_of(name: str, gpu: bool, quantise: Mapping[str, str] | None = None) -
     found = {}
     for part, one in parts.items():
         kind = asked.get(part, one.quantise)
-        kind = ("bf16" if kind == "auto" else kind) if gpu else "fp32"
-        found[part] = (one.repo, Weights(KNOWN[one.repo], kind))
+        shape = KNOWN[one.repo]
+        if part == "prm" and one.family and FAMILIES[one.family].keys:
+            shape = replace(shape, tied=True)  # its language model head is not read
+        kind = ("bf16" if kind == "auto" else kind) if gpu else choose(kind, "cpu", shape.parameters, free).name
+        found[part] = (one.repo, Weights(shape, kind))
     return found
 
 
 def _set_report(name: str, gpus: list[dict[str, Any]], free: int, n: int | None, tokens: int | None, quantise: Mapping[str, str]) -> SetReport:
     gpu = bool(gpus) and name not in LAB_SETS
-    models = shapes_of(name, gpu, quantise)
+    models = shapes_of(name, gpu, quantise, free)
     values = {**default_settings(name), **({"n": n} if n is not None else {})}
     config = make_config(**values)
     device = "cuda" if gpu else "cpu"
@@ -132,14 +138,23 @@ def _set_report(name: str, gpus: list[dict[str, Any]], free: int, n: int | None,
     parts = predict(weights, config, length, same=models["base"][0] == models["helper"][0], device=device)
     whole = total(parts, device)
     room = sum(one["free"] for one in gpus) if gpu else free  # a base spreads over all GPUs
-    told = [PartReport(one.part, models[one.part][0], weights[one.part].quantise, one.weights, one.cache, one.activations) for one in parts]
+    reader = config.scorer_model if config.scorer != "estimator" else "helper"
+    names = {one.part: one.part if one.part in models else reader for one in parts}
+    told = [
+        PartReport(one.part, models[names[one.part]][0], weights[names[one.part]].quantise, one.weights, one.cache, one.activations) for one in parts
+    ]
     cached = name in LAB_SETS or (name == "smollm2" and cached_smollm2() is not None) or (bool(MODEL_SETS[name].parts) and _on_disk(name))
     return SetReport(name, MODEL_SETS[name].title, sum(one.weights for one in parts), whole, told, cached, whole < room)
 
 
 def _on_disk(name: str) -> bool:
-    """Every model of a hub set has its config in the local cache."""
-    return all(isinstance(try_to_load_from_cache(one.repo, "config.json"), str) for one in MODEL_SETS[name].parts.values())
+    """Every model of a hub set has its weights, or their index, in the local cache."""
+
+    def here(repo: str, revision: str) -> bool:
+        files = ("model.safetensors.index.json", "model.safetensors")
+        return any(isinstance(try_to_load_from_cache(repo, file, revision=revision), str) for file in files)
+
+    return all(here(one.repo, one.revision) for one in MODEL_SETS[name].parts.values())
 
 
 def _gpus() -> list[dict[str, Any]]:

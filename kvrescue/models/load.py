@@ -24,7 +24,7 @@ from kvrescue.models.check import check_config, check_files, check_tokenizer
 from kvrescue.models.precision import choose
 from kvrescue.models.shapes import Shape
 from kvrescue.models.smollm2 import ensure_smollm2
-from kvrescue.models.weights import Progress, fetch, free_memory, read_model, read_tensors
+from kvrescue.models.weights import Progress, fetch, free_memory, read_model, read_tensors, tensor_names
 from kvrescue.presets import LAB_SETS, MODEL_SETS, Choice
 from kvrescue.reco.head import WEIGHTS, Head
 from kvrescue.rewards.reading import CALIBRATION_FILE, Calibration
@@ -128,7 +128,8 @@ def _load_models(choice: Choice, device: str | None, say: Progress) -> Pair:
         return _hub_set(name, choice, device, say)
     folder = ensure_smollm2(say)
     say("loading weights")
-    loaded = load_model(str(folder), "base", device, shown="SmolLM2-135M-Instruct", note="dequantised from GGUF Q4_1")
+    kind = choice.quantise.get("base", "auto")
+    loaded = load_model(str(folder), "base", device, quantise=kind, shown="SmolLM2-135M-Instruct", note="dequantised from GGUF Q4_1")
     return Pair(name, loaded, loaded, MODEL_SETS[name].note)
 
 
@@ -240,7 +241,7 @@ def load_trained_prm(
     """
     if family is not None and family not in FAMILIES:
         raise ConfigError("prm_family", f"prm_family is {family!r}; allowed: {', '.join(FAMILIES)}.")
-    chosen = FAMILIES[family] if family else _family_of(path, revision)
+    chosen = FAMILIES[family] if family else _family_of(path, revision, say)
     loaded = load_model(path, "prm", device, quantise=quantise, revision=revision, say=say, judging=True, backbone=bool(chosen.keys))
     model: Any = loaded.model
     if loaded.info.architecture not in chosen.model_types:
@@ -253,14 +254,11 @@ def load_trained_prm(
     return TrainedPrm(loaded, chosen, chosen.make_format(loaded.tokenizer), head, min(limit for limit in limits if limit))
 
 
-def _family_of(path: str, revision: str | None) -> Family:
+def _family_of(path: str, revision: str | None, say: Progress) -> Family:
     """By the tensors of its head; a bare language model is told by its backbone."""
+    names = tensor_names(path, "prm", path, revision, say)
     for family in FAMILIES.values():
-        if family.keys:
-            try:
-                read_tensors(path, family.keys, "prm", path, revision)
-            except ConfigError:
-                continue
+        if family.keys and names.issuperset(family.keys):
             return family
     kind = check_config(path, "prm", path, revision, judging=True).model_type
     for family in FAMILIES.values():

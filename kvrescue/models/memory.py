@@ -64,6 +64,13 @@ def predict(models: Mapping[str, Weights], config: RunConfig, tokens: int, *, sa
             rows = config.candidates * (len(parts.sources) if part == "prm" else 1)
             cache = _prefix(model, rows, tokens, config.max_step_tokens)
         found.append(PartMemory(part, weights, cache, _activations(model, part, config, tokens, device)))
+    reader = models.get("helper" if config.scorer_model == "helper" or config.scorer == "estimator" else "base")
+    if config.scorer in ("likelihood", "estimator") and reader:
+        # A judge that reads with one of the sources has a cache of its own, and looks at the logits of every token it reads.
+        cache = _prefix(reader, config.candidates * len(parts.sources), tokens, config.max_step_tokens)
+        width = tokens_per_forward(device)
+        logits = 3 * width * reader.shape.vocab * 4
+        found.append(PartMemory("judge", 0, cache, _activations(reader, "prm", config, tokens, device) + logits))
     return found
 
 

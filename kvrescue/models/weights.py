@@ -29,6 +29,13 @@ def free_memory(device: str) -> int:
     return main_memory()[1]
 
 
+def out_of_memory(error: BaseException) -> bool:
+    """On a CPU torch says it with a plain RuntimeError."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error).lower() for words in ("not enough memory", "can't allocate memory"))
+
+
 def main_memory() -> tuple[int, int]:
     """(total, available) bytes of main memory; zeros where the system does not tell."""
     try:
@@ -43,7 +50,10 @@ def fetch(path: str, field: str, name: str, revision: str | None, say: Progress)
     """Bring a hub model's weight files into the cache one by one, so that the status line can count them."""
     if Path(path).is_dir():
         return
-    files = _files(path, revision)
+    try:
+        files = _files(path, revision, strict=True)
+    except OSError as error:
+        raise ConfigError(field, f"The weights of {name} could not be fetched: {first_line(error)}") from None
     if not files:
         told = "has no safetensors weights on the hub; pickled ones, which can run code, are not read. Convert them, and name the folder."
         raise ConfigError(field, f"{field} {name} {told}")
@@ -55,19 +65,39 @@ def fetch(path: str, field: str, name: str, revision: str | None, say: Progress)
             raise ConfigError(field, f"The weights of {name} could not be fetched: {first_line(error)}") from None
 
 
-def _files(path: str, revision: str | None) -> list[str]:
-    """The safetensors files of a model, folder or hub; empty when it has none."""
+def _files(path: str, revision: str | None, strict: bool = False) -> list[str]:
+    """The safetensors files of a model, folder or hub; empty when it has none. ``strict``: OSError when nobody could be asked."""
+    index = _optional(path, _INDEX, revision, strict)
+    if index is not None:
+        return sorted(set(_weight_map(index).values()))
+    return [_SINGLE] if _optional(path, _SINGLE, revision, strict) is not None else []
+
+
+def _weight_map(index: str) -> dict[str, str]:
+    """Tensor name -> file."""
+    table: dict[str, str] = json.loads(Path(index).read_text(encoding="utf-8"))["weight_map"]
+    return table
+
+
+def tensor_names(path: str, field: str, name: str, revision: str | None, say: Progress) -> set[str]:
+    """Of a checkpoint. Several files have an index, which tells; a single one is fetched."""
     index = _optional(path, _INDEX, revision)
     if index is not None:
-        table = json.loads(Path(index).read_text(encoding="utf-8"))["weight_map"]
-        return sorted(set(table.values()))
-    return [_SINGLE] if _optional(path, _SINGLE, revision) is not None else []
+        return set(_weight_map(index))
+    fetch(path, field, name, revision, say)
+    file = _optional(path, _SINGLE, revision)
+    if file is None:
+        return set()
+    with safe_open(file, framework="pt") as opened:
+        return set(opened.keys())
 
 
-def _optional(path: str, file: str, revision: str | None) -> str | None:
+def _optional(path: str, file: str, revision: str | None, strict: bool = False) -> str | None:
     try:
         found = cached_file(path, file, revision=revision, _raise_exceptions_for_missing_entries=False)
     except OSError:
+        if strict:
+            raise
         return None
     return str(found) if found is not None else None
 
@@ -107,6 +137,9 @@ def read_model(
         arguments["device_map"] = "auto"
     elif "quantization_config" in arguments:
         arguments["device_map"] = {"": device}
+    free = free_memory(device)
+    if device == "cpu" and free and Shape.of(config).weight_bytes(precision.name) > free:
+        raise ConfigError(field, _too_large(config, name, precision, device))  # or the system would end the whole process
     try:
         model, report = loader.from_pretrained(
             path,
@@ -120,9 +153,9 @@ def read_model(
         )
         if "device_map" not in arguments:
             model = model.to(device)
-    except (torch.OutOfMemoryError, MemoryError):
-        raise ConfigError(field, _too_large(config, name, precision, device)) from None
     except Exception as error:  # a damaged file raises whatever its reader raises
+        if out_of_memory(error):
+            raise ConfigError(field, _too_large(config, name, precision, device)) from None
         raise ConfigError(field, f"The weights of {name} could not be read: {first_line(error)}") from None
     if report["missing_keys"]:
         # transformers would fill them with random numbers and only log it.

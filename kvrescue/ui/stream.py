@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import queue
 import threading
 import time
@@ -32,7 +33,9 @@ def paced(events: Iterator[AnyEvent], seen: Callable[[AnyEvent], None] = lambda 
     The engine runs in its own thread, so that a slow step never holds back what is already written.
     """
     lines: queue.Queue[str | Exception | None] = queue.Queue()
-    threading.Thread(target=pump, args=(events, lines, seen), name="engine", daemon=True).start()
+    # With the visitor's context: ZeroGPU finds in it whose time a call uses.
+    context = contextvars.copy_context()
+    threading.Thread(target=context.run, args=(pump, events, lines, seen), name="engine", daemon=True).start()
     waiting, failed, done = "", None, False
     due = time.monotonic()
     while not done or waiting:

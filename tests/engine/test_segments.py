@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import pickle
+import threading
 from collections.abc import Iterator
 
 import pytest
 
+import app
 from kvrescue import events, trace, zero
-from kvrescue.config import RunConfig, make_config
+from kvrescue.backend import ModelBackend
+from kvrescue.config import ConfigError, RunConfig, make_config
 from kvrescue.engine.run import run
 from kvrescue.lab.story import held_out
 from kvrescue.models.load import load_pair
-from kvrescue.presets import default_settings
+from kvrescue.presets import default_settings, offered
 from kvrescue.segments import joined
 from kvrescue.stop import Stop, Stopped
 
@@ -141,7 +144,6 @@ def test_a_run_on_lent_seconds_passes_plain_text_only(lab, monkeypatch):
     trace.check(stream)
     assert [event.text for event in stream if event.type == "commit"] == [event.text for event in run(STORY, config, lab) if event.type == "commit"]
     assert len(spaces.asked) > 1 and all(0 < seconds <= 80 for seconds in spaces.asked), "a visitor without an account can ask for 80 s"
-    zero.forget("lab")
 
 
 def test_a_stop_is_felt_within_a_segment(lab, monkeypatch):
@@ -155,8 +157,54 @@ def test_a_stop_is_felt_within_a_segment(lab, monkeypatch):
             stop.set()
     trace.check(stream)
     assert stream[-1].reason == "stopped" and stream[-1].steps == 2
-    zero.forget("lab")
 
 
 def test_spaces_is_asked_for_only_where_it_is():
     assert zero.ACTIVE is False and zero._call is zero.segment
+
+
+def test_seconds_are_asked_for_by_what_a_run_may_take():
+    """A short run asks for little; nobody asks for more than a visitor without an account may."""
+    config = config_of("kv-rescue", max_tokens=32, max_step_tokens=32)
+    short = zero.duration("", "", config.model_dump_json(), "", 25.0)
+    long = zero.duration("", "", make_config(max_tokens=16_384, max_step_tokens=1_024).model_dump_json(), "x" * 60_000, 25.0)
+    assert short <= 15 < long == zero.MOST_SECONDS <= 80
+
+
+@pytest.mark.parametrize("said", ["You have exceeded your GPU quota (60s left)", "Space app has reached its GPU limit. Run the examples instead"])
+def test_used_up_time_is_told_in_our_words_whenever_it_comes(lab, monkeypatch, said):
+    zero.serve("lab", lab)
+    calls = []
+
+    def call(*given):
+        calls.append(given)
+        if len(calls) > first:
+            raise RuntimeError(said)
+        yield from zero.segment(*given[:4], 0.02)
+
+    monkeypatch.setattr(zero, "_call", call)
+    first = 0
+    with pytest.raises(ConfigError, match="free GPU time does not suffice"):
+        list(zero.run_in_segments("lab", STORY, config_of("kv-rescue"), Stop()))
+    calls, first = [], 1
+    stream = list(zero.run_in_segments("lab", STORY, config_of("kv-rescue"), Stop()))
+    trace.check(stream)
+    assert stream[-1].type == "error" and "free GPU time does not suffice" in stream[-1].message and stream[-1].steps > 0
+
+
+def test_where_the_gpu_is_lent_models_load_in_the_thread_that_starts_them(monkeypatch):
+    monkeypatch.setattr(zero, "ACTIVE", True)
+    threads = []
+    monkeypatch.setattr(ModelBackend, "_load", lambda self: threads.append(threading.current_thread()))
+    backend = ModelBackend("qwen-math-7b")
+    backend.start()
+    assert threads == [threading.main_thread()] and backend.lent and not backend.release()
+    assert not ModelBackend("lab").lent, "the lab runs on the CPU and borrows nothing"
+
+
+def test_a_lent_gpu_has_one_set_and_a_space_without_one_shows_the_lab(monkeypatch):
+    monkeypatch.setenv("SPACES_ZERO_GPU", "1")
+    assert offered() == ["lab", "lab-wordy", "qwen-math-7b"] and offered("qwen3-8b")[-1] == "qwen3-8b"
+    monkeypatch.delenv("SPACES_ZERO_GPU")
+    monkeypatch.setenv("KVRESCUE_MODELS", "qwen-math-7b")
+    assert app.wanted() is None or "qwen-math-7b" in offered()

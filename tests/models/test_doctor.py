@@ -123,7 +123,7 @@ def test_caches_of_a_helper_are_predicted():
 def test_shared_weights_are_counted_once_and_absent_parts_not_at_all():
     weights = {"base": Weights(SMOLLM2, "bf16"), "helper": Weights(SMOLLM2, "bf16"), "prm": Weights(SMOLLM2, "bf16")}
     both = predict(weights, make_config(method="kv-rescue"), 500, same=True)
-    assert [(one.part, bool(one.weights)) for one in both] == [("base", True), ("helper", False)]
+    assert [(one.part, bool(one.weights)) for one in both] == [("base", True), ("helper", False), ("judge", False)]
     alone = predict(weights, make_config(method="evicted-stepwise", scorer="prm"), 500, same=True)
     assert [one.part for one in alone] == ["base", "prm"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,7 +13,8 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from kvrescue.config import ConfigError, make_config
 from kvrescue.engine.run import run
 from kvrescue.models import smollm2 as smol
-from kvrescue.models.load import Pair, load, load_model, load_pair, vocabularies_agree
+from kvrescue.models import weights
+from kvrescue.models.load import LAB_FOLDER, Pair, load, load_model, load_pair, vocabularies_agree
 from kvrescue.models.precision import Precision
 from kvrescue.models.shapes import Shape
 from kvrescue.models.weights import fetch
@@ -249,7 +251,7 @@ def test_weights_that_do_not_fit_are_told_with_what_would(tmp_path, monkeypatch)
 
 
 def test_weights_are_counted_while_they_are_fetched(monkeypatch):
-    monkeypatch.setattr("kvrescue.models.weights._files", lambda *_: ["a.safetensors", "b.safetensors"])
+    monkeypatch.setattr("kvrescue.models.weights._files", lambda *_, **__: ["a.safetensors", "b.safetensors"])
     monkeypatch.setattr("kvrescue.models.weights.cached_file", lambda *_args, **_kwargs: "there")
     said: list[str] = []
     fetch("owner/name", "base", "name", None, said.append)
@@ -257,7 +259,7 @@ def test_weights_are_counted_while_they_are_fetched(monkeypatch):
 
 
 def test_a_hub_model_without_safetensors_is_refused(monkeypatch):
-    monkeypatch.setattr("kvrescue.models.weights._files", lambda *_: [])
+    monkeypatch.setattr("kvrescue.models.weights._files", lambda *_, **__: [])
     assert "pickled" in str(refusal(fetch, "owner/name", "prm", "name", None, print))
 
 
@@ -280,3 +282,28 @@ def test_a_hub_set_loads_its_three_parts_as_it_says(monkeypatch):
         ("Qwen/Qwen2.5-Math-1.5B-Instruct", "helper", "int8"),
         ("Qwen/Qwen2.5-Math-PRM-7B", "qwen", "nf4"),
     ]
+
+
+def test_without_a_network_the_sentence_says_so(monkeypatch):
+    """Not that there are no weights: nobody could be asked."""
+
+    def unreachable(*_args, **_kwargs):
+        raise OSError("We couldn't connect to the hub.")
+
+    monkeypatch.setattr("kvrescue.models.weights.cached_file", unreachable)
+    with pytest.raises(ConfigError, match="could not be fetched: We couldn't connect"):
+        weights.fetch("some/model", "base", "some/model", None, lambda _text: None)
+
+
+def test_a_cpu_without_memory_is_told_as_such(tmp_path, monkeypatch):
+    assert weights.out_of_memory(
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes")
+    )
+    assert weights.out_of_memory(MemoryError()) and not weights.out_of_memory(RuntimeError("shapes differ"))
+    monkeypatch.setattr("kvrescue.models.weights.free_memory", lambda _device: 1000)
+    with pytest.raises(ConfigError, match=r"lab-base does not fit: its weights take .* as fp32, and 0.0 GiB are free; choose a smaller model"):
+        weights.read_model(
+            str(LAB_FOLDER / "base"),
+            SimpleNamespace(**json.loads((LAB_FOLDER / "base" / "config.json").read_text())),
+            "base", "lab-base", Precision("fp32", torch.float32), "cpu",
+        )  # fmt: skip

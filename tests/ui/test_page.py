@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextvars
 import itertools
 import json
 import re
@@ -428,3 +429,16 @@ def test_what_the_papers_leave_open_is_told_in_every_language():
 def test_health_tells_which_models_were_never_asked_for():
     states = build_page(ModelBackend("lab"), FakeBackend()).health()["models"]
     assert states == {"lab": "not loaded", "smollm2": "ready"}
+
+
+def test_the_engine_has_the_visitors_context():
+    """ZeroGPU finds in it whose seconds a call uses."""
+    visitor = contextvars.ContextVar("visitor", default="nobody")
+    visitor.set("somebody")
+    seen = []
+
+    def events():
+        seen.append(visitor.get())
+        yield from ()
+
+    assert list(paced(events())) == [] and seen == ["somebody"]
