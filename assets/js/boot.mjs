@@ -39,7 +39,7 @@ export async function boot(node, { base, api = null, emit, live = false }) {
     if (!(asked.has("trace") && (await view.recorded(asked.get("trace"), options)))) {
       const [first] = await index;
       if (first && !view.running()) view.recorded(first.id, options);
-    }
+    } else node.scrollIntoView({ block: "start" });
   }
   return view;
 }

@@ -4,7 +4,7 @@ const MAGIC = [0x1f, 0x8b];
 
 /**
  * @param {Blob} blob @param {number} [most] bytes of text that are read at most
- * @returns {Promise<string|null>} null when there is more text than `most`, or the file is torn
+ * @returns {Promise<string|null>} null when there is more text than `most`; rejected when the file is torn
  */
 export async function unpacked(blob, most = Infinity) {
   const start = new Uint8Array(await blob.slice(0, 2).arrayBuffer());
@@ -13,17 +13,13 @@ export async function unpacked(blob, most = Infinity) {
   let size = 0;
   const reader = blob.stream().pipeThrough(new DecompressionStream("gzip")).getReader();
   // A small file may hold an enormous text: it is given up as soon as it is too long.
-  try {
-    for (let read = await reader.read(); !read.done; read = await reader.read()) {
-      size += read.value.length;
-      if (size > most) {
-        await reader.cancel();
-        return null;
-      }
-      parts.push(read.value);
+  for (let read = await reader.read(); !read.done; read = await reader.read()) {
+    size += read.value.length;
+    if (size > most) {
+      await reader.cancel();
+      return null;
     }
-  } catch {
-    return null;
+    parts.push(read.value);
   }
   return new Blob(parts).text();
 }

@@ -238,6 +238,7 @@ export function createLessons({ t, root: viewer, run, show }) {
     spot?.classList.remove("kvr-spot");
     // Where the memory is the point, it stands beside the steps, without the charts.
     viewer.classList.toggle("kvr-only-memory", selector === ".kvr-memory");
+    viewer.classList.toggle("kvr-only-charts", selector === ".kvr-steps");
     spot = selector ? run.root.querySelector(selector) : null;
     if (!spot) return;
     spot.classList.add("kvr-spot");
@@ -269,7 +270,7 @@ export function createLessons({ t, root: viewer, run, show }) {
 
   // Clickers send Page Down and Page Up. Single letters count in presenter mode only, and never while somebody types.
   function keyed(event) {
-    if (root.hidden || event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, textarea, select, [contenteditable]")) return;
+    if (root.hidden || event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input:not([type=range]), textarea, select, [contenteditable]")) return;
     const letters = { n: () => open(at + 1), p: () => open(at - 1), r: () => answer(null), l: () => viewer.classList.toggle("kvr-large") };
     const keys = { PageDown: () => open(at + 1), PageUp: () => open(at - 1), Escape: close, ...(presenting ? letters : {}) };
     const act = keys[event.key.length === 1 ? event.key.toLowerCase() : event.key];

@@ -21,6 +21,7 @@ export function createMemory({ t }) {
   grid.root.hidden = true;
   const look = select(t("memory.look"), ["text", "grid"].map((name) => [name, t(`memory.look.${name}`)]), () => {
     [text.hidden, grid.root.hidden] = [look.value === "grid", look.value !== "grid"];
+    layers.disabled = by.disabled = look.value === "grid"; // the grid shows all layers, each by its share
     again();
   });
   const layers = select(t("memory.layers"), [["-1", t("memory.layers.all")]], again);
@@ -93,13 +94,14 @@ export function createMemory({ t }) {
 
   function paint(kv) {
     const group = Number(layers.value);
+    const config = last?.[0].header?.config ?? {};
     const levels = kv ? heldBy(levelsOf(kv, group < groupsOf(kv) ? group : -1), by.value) : [];
     tokens.forEach((node, i) => {
       const full = !kv || kv.budget === null;
       const level = full ? EVERYTHING : i < levels.length ? shade(levels[i]) : -1;
-      const name = className(kv ? level : -2, numbers[i]);
+      const name = className(kv ? level : -2, numbers[i]) + (full ? "" : kept(i, kv, config));
       if (node.className !== name) node.className = name;
-      const title = name.endsWith("kvr-lost-number") ? t("memory.lost") : "";
+      const title = name.includes("kvr-lost-number") ? t("memory.lost") : "";
       if (node.title !== title) node.title = title;
     });
     root.classList.toggle("kvr-unshaded", !levels.length);
@@ -153,6 +155,13 @@ function className(level, isNumber) {
   return `kvr-token kvr-shade-${level}${level === 0 && isNumber ? " kvr-lost-number" : ""}`;
 }
 
+/** What no policy ever drops: the newest window, and the first tokens where the policy has sinks. */
+function kept(i, kv, config) {
+  const sinks = { "streaming-llm": config.sinks, keydiff: config.protect_sink, knorm: config.protect_sink }[config.policy] ?? 0;
+  if (i < sinks) return " kvr-sink";
+  return i >= kv.seen - (Number(config.window) || 0) && i < kv.seen ? " kvr-window" : "";
+}
+
 function lostSentence(kv, state, t) {
   if (!kv || kv.resident >= kv.seen) return "";
   const gone = forgottenSince(state.kvs, state.kvs.indexOf(kv), state.prompt.pieces);
@@ -176,5 +185,6 @@ export function memoryLegend(t) {
   const node = el("div", "kvr-legend kvr-ramp");
   const item = (className, sample, text) => put(el("span", "kvr-legend-item"), el("span", `kvr-token ${className}`, sample), el("span", "", text));
   for (const level of [0, 1, 2, 3, 4]) put(node, item(`kvr-shade-${level}`, "abc", t(`memory.legend.${level}`)));
-  return put(node, item("kvr-shade-0 kvr-lost-number", "42", t("memory.legend.lost")));
+  put(node, item("kvr-shade-0 kvr-lost-number", "42", t("memory.legend.lost")));
+  return put(node, item("kvr-sink", "abc", t("memory.legend.sink")), item("kvr-window", "abc", t("memory.legend.window")));
 }

@@ -73,15 +73,15 @@ export function gridOf(kv, columns) {
   );
 }
 
-/** Different numbers (runs of digit tokens) none of whose tokens any head holds. @param {string[]} pieces @param {number[]} levels @returns {string[]} */
+/** Different numbers (runs of digit tokens) that no head holds any more, wherever they stand. @param {string[]} pieces @param {number[]} levels @returns {string[]} */
 export function forgottenNumbers(pieces, levels) {
-  const lost = new Set();
+  const [lost, held] = [new Set(), new Set()];
   for (let i = 0; i < pieces.length; ) {
     let end = i + 1;
     // "120" may be three tokens; a token that begins with a space begins another number.
     while (hasDigit(pieces[i]) && end < pieces.length && /^\p{Nd}/u.test(pieces[end])) end++;
-    if (hasDigit(pieces[i]) && end <= levels.length && levels.slice(i, end).every((level) => level === 0)) lost.add(pieces.slice(i, end).join("").trim());
+    if (hasDigit(pieces[i]) && end <= levels.length) (levels.slice(i, end).every((level) => level === 0) ? lost : held).add(pieces.slice(i, end).join("").trim());
     i = end;
   }
-  return [...lost];
+  return [...lost].filter((number) => !held.has(number));
 }

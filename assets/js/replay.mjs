@@ -7,6 +7,8 @@ import { TailParser } from "./parse.mjs";
 const MOST_BYTES = 10 * 1024 * 1024;
 const TICK_MS = 60;
 const LONGEST_PAUSE_MS = 700;
+/** A step is shown at least this long at its own speed: tiny models write faster than anybody reads. */
+const LEAST_STEP_MS = 800;
 const SPEEDS = [0.5, 1, 2, 4, 8];
 
 /**
@@ -60,12 +62,12 @@ export function nudged(events, count, way) {
 export function readWhole(text) {
   if (new Blob([text]).size > MOST_BYTES) return { events: [], wrong: "large" };
   const { events } = new TailParser().feed(text.endsWith("\n") ? text : `${text}\n`);
-  if (events[0]?.type !== "header" || typeof events[0].config !== "object") return { events, wrong: "none" };
+  if (events[0]?.type !== "header" || !events[0].config || typeof events[0].config !== "object") return { events, wrong: "none" };
   return { events, wrong: null };
 }
 
 /**
- * @param {{t: import("./i18n.mjs").Translator, onSeek: (count: number) => void, onOpen: (text: string, name: string) => void,
+ * @param {{t: import("./i18n.mjs").Translator, onSeek: (count: number) => void, onOpen: (text: string, name: string) => boolean|void,
  *   share: HTMLElement, fork?: ((step: number) => void)|null}} options `share`: what can be taken away; `fork`: go on from a step (from 0)
  */
 export function createReplay({ t, onSeek, onOpen, share, fork = null }) {
@@ -132,12 +134,11 @@ export function createReplay({ t, onSeek, onOpen, share, fork = null }) {
     const [chosen] = file.files;
     file.value = "";
     if (!chosen) return;
-    const text = await unpacked(chosen, MOST_BYTES);
-    if (text === null) return complain("large");
+    const text = await unpacked(chosen, MOST_BYTES).catch(() => undefined);
+    if (!text && text !== "") return complain(text === null ? "large" : "torn");
     const found = readWhole(text);
     if (found.wrong) return complain(found.wrong);
-    complain(null);
-    onOpen(text.endsWith("\n") ? text : `${text}\n`, chosen.name);
+    complain(onOpen(text.endsWith("\n") ? text : `${text}\n`, chosen.name) === false ? "busy" : null);
   });
   hide(true);
 
@@ -199,7 +200,9 @@ export function createReplay({ t, onSeek, onOpen, share, fork = null }) {
   }
 
   function tick() {
-    clock += TICK_MS * Number(speed.value);
+    const [from_ms, to_ms] = [at, at + 1].map((index) => events[Math.max(0, (stops[index]?.count ?? 0) - 1)]?.t_ms ?? 0);
+    const pace = at < stops.length - 1 ? Math.min(1, Math.max(1, to_ms - from_ms) / LEAST_STEP_MS) : 1;
+    clock += TICK_MS * Number(speed.value) * pace;
     const next = events[shown]?.t_ms ?? 0;
     if (next - clock > LONGEST_PAUSE_MS) clock = next - LONGEST_PAUSE_MS;
     const from = shown;
@@ -254,9 +257,9 @@ export function createReplay({ t, onSeek, onOpen, share, fork = null }) {
       drawTicks();
       tell();
     },
-    /** Go to where `step` (from 0) was committed. */
+    /** Go to where `step` (from 0) was committed; before the first with -1. */
     goTo(step) {
-      const index = stops.findIndex((stop) => stop.step === step);
+      const index = step < 0 ? 0 : stops.findIndex((stop) => stop.step === step);
       if (index >= 0) go(index);
     },
     stops: () => ({ at, most: Math.max(0, stops.length - 1) }),

@@ -37,7 +37,7 @@ export function curlCall(header, url) {
 
 /** Problem, models and settings in a query: they fill the form again and start nothing. */
 export function settingsQuery(header) {
-  const bytes = new TextEncoder().encode(JSON.stringify({ models: header.model_set || null, problem: String(header.problem), settings: header.config }));
+  const bytes = new TextEncoder().encode(JSON.stringify({ models: header.model_set || null, problem: String(header.problem), reference: String(header.reference ?? ""), settings: header.config }));
   const text = btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
   return `settings=${text.replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "")}`;
 }
@@ -117,7 +117,7 @@ export function shareOfRun({ t, run, picture, vector, api }) {
     summary: from(({ state }) => [summaryOf(state, t), named(state, ".md"), "text/markdown;charset=utf-8"]),
   };
   const link = from(({ state, recorded, step }) => {
-    const query = recorded ? `trace=${encodeURIComponent(recorded)}${step === null ? "" : `&step=${step + 1}`}` : settingsQuery(state.header);
+    const query = recorded ? `trace=${encodeURIComponent(recorded)}${`&step=${(step ?? -1) + 1}`}` : settingsQuery(state.header);
     return `${pageAddress(api)}?${query}`;
   });
   const calls = { python: from(({ state }) => pythonCall(state.header, pageAddress(api))), curl: from(({ state }) => curlCall(state.header, pageAddress(api))) };

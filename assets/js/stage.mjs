@@ -39,7 +39,8 @@ export function mount(root, { loadPlotly, emit, strings = null, api = null, fork
   let about = null;
   let alone = null;
 
-  const onOpen = (text, name) => replay(text, { name });
+  // What runs now is not replaced by a file.
+  const onOpen = (text, name) => !running() && (replay(text, { name }), true);
   const one = createRun({ t, loadPlotly, emit, api, onOpen, forks });
   const many = createCompare({ t, api, onOpen, onRun: showAlone });
   const lessons = createLessons({ t, root, show: recorded, run: one });

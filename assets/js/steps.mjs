@@ -27,6 +27,7 @@ export function createSteps(options) {
   const earlier = button("kvr-link", "", () => slide(-PAGE));
   const later = button("kvr-link", "", () => slide(PAGE));
   const pill = button("kvr-pill", t("steps.new"), follow);
+  pill.hidden = true;
   put(root, el("h3", "", t("steps.title")), earlier, put(el("div", "kvr-scroller"), list, pill), later);
 
   /** Cards by step, made once, so that what a reader opened stays open. @type {HTMLElement[]} */

@@ -198,7 +198,7 @@ export function aboutWords(about, closed, t) {
 
 // Made once. On a phone the steps come first and the signals are folded; a wide page ignores the fold (see the style sheet).
 function layout(root, parts, t) {
-  const signals = put(el("div", "kvr-signals kvr-folded"), parts.charts.root, parts.whatif.root, parts.memory.root);
+  const signals = put(el("div", "kvr-signals kvr-folded"), parts.memory.root, parts.charts.root, parts.whatif.root);
   const fold = button("kvr-fold", t("page.fold"), () => open(signals.classList.contains("kvr-folded")));
   const open = (wanted) => {
     signals.classList.toggle("kvr-folded", !wanted);

@@ -6,6 +6,8 @@ import { label } from "./format.mjs";
 import { winnerOf } from "./state.mjs";
 
 const MOST_LISTED = 8;
+/** Methods whose base candidates are ended by the detectors. */
+const ENDING = ["kv-rescue", "evicted-stepwise", "reco+rescue"];
 
 /** Where a candidate's signals first pass a limit (tokens so far), or null. @param {import("./state.mjs").Candidate} one */
 export function tripAt(one, { tau_ent, tau_cmp }) {
@@ -85,7 +87,8 @@ export function createWhatIf({ t }) {
     },
     update(now) {
       const { header } = now;
-      const guarded = header && now.steps.some((step) => [...step.candidates.values()].some((one) => one.source === "base"));
+      // A single chain is only flagged: no limit would have ended it.
+      const guarded = header?.config.early_exit && ENDING.includes(header.config.method) && now.steps.some((step) => [...step.candidates.values()].some((one) => one.source === "base"));
       root.hidden = !guarded;
       if (!guarded) return;
       state = now;

@@ -132,14 +132,14 @@ class Page:
         """A link that carries a run's settings fills the form and starts nothing; a link that does not read is told, and changes nothing."""
         text = request.query_params.get("settings")
         if not text:
-            return [gr.skip()] * (2 + len(settings.FIELDS))
+            return [gr.skip()] * (3 + len(settings.FIELDS))
         try:
-            models, problem, values = settings.from_link(text)
+            models, problem, reference, values = settings.from_link(text)
         except ConfigError as error:
             raise plain_error(translated(str(error), language_of(request))) from None
         chosen = models if models in self.backends else self.start_set
         self.load(chosen)
-        return [chosen, problem, *(values[name] for name in settings.FIELDS)]
+        return [chosen, problem, reference, *(values[name] for name in settings.FIELDS)]
 
     # --- runs ---------------------------------------------------------------------------------------------------------------
 
@@ -406,8 +406,8 @@ def build_page(*backends: Backend) -> Served:
                 problem = gr.Textbox(
                     label=label("page.problem"),
                     value=first["problem"],
-                    lines=4,
-                    max_lines=8,
+                    lines=3,
+                    max_lines=5,
                     placeholder=label("page.problem.placeholder"),
                     info=label("page.problem.info"),
                     interactive=True,
@@ -484,7 +484,7 @@ def build_page(*backends: Backend) -> Served:
         )
         spoken = [title, example, method, methods, difficulty, *(by_field[field] for field in settings.CHOSEN)]
         demo.load(page.speak, None, spoken, queue=False, **_QUIET)
-        demo.load(page.from_link, None, [models_choice, problem, *inputs], **_QUIET)
+        demo.load(page.from_link, None, [models_choice, problem, reference, *inputs], **_QUIET)
         gr.on([demo.load, timer.tick], page.poll, models_choice, [models, timer], queue=False, **_QUIET)
 
         opening = gr.State(None, time_to_live=3600)

@@ -9,6 +9,7 @@ from typing import Any
 
 import gradio as gr
 
+from kvrescue.bench.grading import MOST_REFERENCE_CHARS
 from kvrescue.config import MAX_PROBLEM_CHARS, METHODS, ConfigError, RunConfig, check_problem, make_config
 from kvrescue.ui.words import Say, label, table, words
 
@@ -121,19 +122,19 @@ def to_config(values: dict[str, Any]) -> RunConfig:
     return make_config(**cleaned)
 
 
-def from_link(text: str) -> tuple[str | None, str, dict[str, Any]]:
-    """Model set, problem and settings that a link carries (base64url of JSON); ConfigError when it is damaged or asks for what is not allowed."""
+def from_link(text: str) -> tuple[str | None, str, str, dict[str, Any]]:
+    """Model set, problem, known answer and settings of a link (base64url of JSON); ConfigError when it is damaged or asks for what is not allowed."""
     damaged = ConfigError("settings", "The link's settings are damaged; copy the link again.")
     if len(text) > MOST_LINK_CHARS:
         raise damaged
     try:
         given = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-        models, problem, values = given.get("models"), given["problem"], dict(given["settings"])
+        models, problem, reference, values = given.get("models"), given["problem"], given.get("reference", ""), dict(given["settings"])
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise damaged from None
-    if not (models is None or isinstance(models, str)):
+    if not (models is None or isinstance(models, str)) or not isinstance(reference, str):
         raise damaged
-    return models, check_problem(problem), make_config(**values).model_dump()
+    return models, check_problem(problem), reference[:MOST_REFERENCE_CHARS], make_config(**values).model_dump()
 
 
 def changes(values: dict[str, Any], defaults: dict[str, Any], say: Say) -> str:

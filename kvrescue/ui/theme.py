@@ -20,6 +20,11 @@ PAGE_CSS = """
 #kvr-reset { flex-grow: 0; min-width: 140px; }
 #kvr-assumptions table { font-size: 13px; }
 #kvr-view { overflow: visible; padding: 12px 0 0 !important; border-top: 1px solid var(--border-color-primary); }
+@media (forced-colors: active) {
+  .gradio-container :is(button, input, textarea, label) { border: 1px solid ButtonText; }
+  .gradio-container label.selected { outline: 3px solid Highlight; }
+  .gradio-container input[type="range"] { forced-color-adjust: none; accent-color: auto; appearance: auto; }
+}
 @media (max-width: 700px) {
   #kvr-head { flex-direction: column; align-items: start; }
   #kvr-models { text-align: left; }
@@ -36,7 +41,8 @@ PAGE_JS = """() => {
   });
   // On a phone the story is below the controls: go there when it begins.
   document.addEventListener("click", (event) => {
-    if (event.target.closest?.("#kvr-run") && window.innerWidth < 700) document.querySelector("#kvr-view")?.scrollIntoView({ block: "start" });
+    const began = event.target.closest?.("#kvr-run, #kvr-compare");
+    if (began && window.innerWidth < 700) document.querySelector("#kvr-view")?.scrollIntoView({ block: "start" });
   });
   const status = document.querySelector("#kvr-status-line");
   status?.setAttribute("role", "status");

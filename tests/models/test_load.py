@@ -296,9 +296,7 @@ def test_without_a_network_the_sentence_says_so(monkeypatch):
 
 
 def test_a_cpu_without_memory_is_told_as_such(tmp_path, monkeypatch):
-    assert weights.out_of_memory(
-        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes")
-    )
+    assert weights.out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"))
     assert weights.out_of_memory(MemoryError()) and not weights.out_of_memory(RuntimeError("shapes differ"))
     monkeypatch.setattr("kvrescue.models.weights.free_memory", lambda _device: 1000)
     with pytest.raises(ConfigError, match=r"lab-base does not fit: its weights take .* as fp32, and 0.0 GiB are free; choose a smaller model"):

@@ -401,11 +401,13 @@ def test_a_damaged_link_is_refused_in_a_sentence(text):
 def test_a_link_is_read_back_and_its_settings_are_checked():
     def link(**values):
         return (
-            base64.urlsafe_b64encode(json.dumps({"models": "lab", "problem": "Wie viele? \u00df", "settings": values}).encode()).decode().rstrip("=")
+            base64.urlsafe_b64encode(json.dumps({"models": "lab", "problem": "Wie viele? \u00df", "reference": "80", "settings": values}).encode())
+            .decode()
+            .rstrip("=")
         )
 
-    models, problem, values = form.from_link(link(budget=96))
-    assert (models, problem, values["budget"]) == ("lab", "Wie viele? \u00df", 96)
+    models, problem, reference, values = form.from_link(link(budget=96))
+    assert (models, problem, reference, values["budget"]) == ("lab", "Wie viele? \u00df", "80", 96)
     with pytest.raises(ConfigError, match="budget is 2"):
         form.from_link(link(budget=2))
 

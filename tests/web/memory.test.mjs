@@ -50,6 +50,7 @@ test("a number is forgotten when none of its digits is held", () => {
   assert.deepEqual(forgottenNumbers(pieces, [0, 0, 1, 0, 0, 0, 0, 15, 0]), ["35", "7"]);
   assert.deepEqual(forgottenNumbers(pieces, []), []);
   assert.deepEqual(forgottenNumbers(["5", " 5"], [0, 0]), ["5"]);
+  assert.deepEqual(forgottenNumbers(["5", " 5"], [0, 3]), [], "the same number is still held elsewhere");
 });
 
 test("synthetic maps cover what was seen, and what is gone stays gone", () => {

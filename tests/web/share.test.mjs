@@ -27,7 +27,7 @@ test("no quote of a problem ends the shell's", () => {
 test("a link carries problem, models and settings", () => {
   const text = settingsQuery(header).replace("settings=", "").replaceAll("-", "+").replaceAll("_", "/");
   const read = JSON.parse(new TextDecoder().decode(Uint8Array.from(atob(text), (one) => one.charCodeAt(0))));
-  assert.deepEqual(read, { models: "lab", problem: header.problem, settings: header.config });
+  assert.deepEqual(read, { models: "lab", problem: header.problem, reference: String(header.reference ?? ""), settings: header.config });
 });
 
 test("a summary keeps hostile text in fences that it cannot close", () => {
