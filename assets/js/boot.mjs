@@ -29,6 +29,7 @@ export async function boot(node, { base, api = null, emit, live = false }) {
   const recordings = { list: () => index, text: (file) => fetched(`traces/${file}`, (answer) => answer.text(), "") };
   const view = mount(node, { loadPlotly, emit, strings, api, forks: Boolean(api && emit), recordings });
   if (asked.has("projector")) view.project(true);
+  if (asked.get("view") === "grid") view.look("grid");
   const card = /^[1-7]$/.test(asked.get("card") ?? "") ? Number(asked.get("card")) : null;
   if (live || asked.get("trace") === "none" || asked.has("settings")) return view;
   if (card) view.lesson(card);

@@ -99,7 +99,7 @@ export function createCompare({ t, api, onOpen, onRun }) {
   }
 
   function link() {
-    return `${pageAddress(api)}${about?.id ? `?trace=${encodeURIComponent(about.id)}&compare=1` : ""}`;
+    return `${pageAddress(api)}${about?.id ? `?trace=${encodeURIComponent(about.id)}&compare=1&step=${(replay.step() ?? -1) + 1}` : ""}`;
   }
 
   return {

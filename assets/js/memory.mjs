@@ -133,6 +133,14 @@ export function createMemory({ t }) {
       asked = word;
       underline();
     },
+    /** "text" or "grid"; with a value it is chosen. @param {string} [wanted] */
+    look(wanted) {
+      if (wanted && wanted !== look.value) {
+        look.value = wanted;
+        look.dispatchEvent(new Event("change"));
+      }
+      return look.value;
+    },
     /** @param {object} state @param {number|null} at the step whose memory is shown; null for the newest */
     update(state, at) {
       last = [state, at];

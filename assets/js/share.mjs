@@ -94,7 +94,7 @@ export const fileName = (run, ending) => `kvrescue-${String(run ?? "run").replac
 export const pageAddress = (api) => api ?? new URL(location.pathname, location.origin).href;
 
 /**
- * @param {{t: import("./i18n.mjs").Translator, run: () => {state: object, text: string, recorded: string|null, step: number|null},
+ * @param {{t: import("./i18n.mjs").Translator, run: () => {state: object, text: string, recorded: string|null, step: number|null, look: string},
  *   picture: () => Promise<Blob|null>, vector: () => Promise<string|null>, api: string|null}} options `api`: the page's address, null where nothing can be run
  */
 export function shareOfRun({ t, run, picture, vector, api }) {
@@ -116,8 +116,9 @@ export function shareOfRun({ t, run, picture, vector, api }) {
     }),
     summary: from(({ state }) => [summaryOf(state, t), named(state, ".md"), "text/markdown;charset=utf-8"]),
   };
-  const link = from(({ state, recorded, step }) => {
-    const query = recorded ? `trace=${encodeURIComponent(recorded)}${`&step=${(step ?? -1) + 1}`}` : settingsQuery(state.header);
+  const link = from(({ state, recorded, step, look }) => {
+    const place = `trace=${encodeURIComponent(recorded)}&step=${(step ?? -1) + 1}${look === "grid" ? "&view=grid" : ""}`;
+    const query = recorded ? place : settingsQuery(state.header);
     return `${pageAddress(api)}?${query}`;
   });
   const calls = { python: from(({ state }) => pythonCall(state.header, pageAddress(api))), curl: from(({ state }) => curlCall(state.header, pageAddress(api))) };

@@ -21,6 +21,7 @@ const MOST_PROBLEMS = 3;
  * @property {(card: number) => void} lesson open a lesson (from 1)
  * @property {(thresholds: {tau_ent?: number, tau_cmp?: number, ent_window?: number}) => void} setThresholds drawn while nothing runs
  * @property {(message: string) => void} setIdle what to say before any run
+ * @property {(wanted?: string) => string} look how the memory is drawn: "text" or "grid"
  * @property {() => void} destroy
  */
 
@@ -145,6 +146,7 @@ export function mount(root, { loadPlotly, emit, strings = null, api = null, fork
     lesson: lessons.open,
     setThresholds: one.setThresholds,
     setIdle: one.setIdle,
+    look: one.look,
     destroy() {
       one.destroy();
       many.destroy();

@@ -146,7 +146,7 @@ export function createRun({ t, loadPlotly, emit, api, onOpen, forks }) {
   // The whole run, wherever the slider stands.
   function taken() {
     const text = all.map((event) => `${JSON.stringify(event)}\n`).join("");
-    return { state: all.reduce(apply, newState()), text, recorded: about?.id ?? null, step: parts.replay.step() };
+    return { state: all.reduce(apply, newState()), text, recorded: about?.id ?? null, step: parts.replay.step(), look: parts.memory.look() };
   }
 
   return {
@@ -163,6 +163,7 @@ export function createRun({ t, loadPlotly, emit, api, onOpen, forks }) {
     stops: parts.replay.stops,
     slide: parts.replay.slide,
     point: parts.memory.point,
+    look: parts.memory.look,
     select,
     state: () => state,
     whole: () => all.reduce(apply, newState()),

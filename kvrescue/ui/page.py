@@ -370,6 +370,9 @@ class Served(gr.Blocks):
     health: Callable[[], dict[str, Any]]
 
 
+OWN_TEXT_JS = "(known) => (document.activeElement?.closest('#kvr-problem') ? '' : known)"
+
+
 def build_page(*backends: Backend) -> Served:
     """The page over one or more model sets; the first is shown, the others are loaded when a visitor chooses them."""
     page = Page(*backends)
@@ -471,7 +474,8 @@ def build_page(*backends: Backend) -> Served:
         method.input(page.suit, [models_choice, method], [by_field[name] for name in settings.SUITED], queue=False, **_QUIET)
         reset.click(page.reset, models_choice, inputs, queue=False, **_QUIET)
         gr.on([demo.load, problem.change], page.count, [models_choice, problem], counter, queue=False, trigger_mode="always_last", **_QUIET)
-        problem.input(lambda: "", None, reference, queue=False, **_QUIET)
+        # Typed or pasted by hand, it is another problem than the one whose answer is known. (Gradio's own input event misses what is pasted.)
+        problem.change(None, reference, reference, js=OWN_TEXT_JS, api_visibility="private")
         explained = {"queue": False, "trigger_mode": "always_last", **_QUIET}
         gr.on([one.change for one in inputs], page.explain, [models_choice, *inputs], [changed, assumed], **explained)
         gr.on(

@@ -471,6 +471,34 @@ def test_a_link_fills_the_form_and_starts_nothing(served, visit):
     assert page.evaluate("window.hacked") is None
 
 
+def test_a_link_to_a_recording_keeps_step_view_and_a_settings_link_the_answer(served, visit):
+    page = visit(served[1], recorded=True)
+    page.wait_for_selector(".kvr-end")
+    page.locator(".kvr-run .kvr-memory select").first.select_option("grid")
+    page.locator(".kvr-run .kvr-replay .kvr-range").focus()
+    page.keyboard.press("Home")
+    page.locator(".kvr-run .kvr-share summary").click()
+    page.get_by_role("button", name="Copy link").click()
+    link = page.locator(".kvr-run .kvr-copy").input_value()
+    assert link.endswith("&step=0&view=grid")
+    page.goto(link)
+    expect(page.locator(".kvr-run .kvr-grid-canvas")).to_be_visible()
+    expect(page.locator(".kvr-run .kvr-place")).to_have_text("after the problem")
+    page.goto(f"{served[1]}?trace=none")
+    page.wait_for_selector(".kvr-header")
+    expect(page.locator("#kvr-models")).to_contain_text("ready on")
+    page.fill("#kvr-problem textarea", "How many?")
+    expect(page.get_by_label("Known answer")).to_have_value("")
+    page.get_by_label("Known answer").fill("80")
+    page.click("#kvr-run")
+    finished(page)
+    page.locator(".kvr-run .kvr-share summary").click()
+    page.get_by_role("button", name="Copy link").click()
+    page.goto(page.locator(".kvr-run .kvr-copy").input_value())
+    expect(page.locator("#kvr-problem textarea")).to_have_value("How many?")
+    expect(page.get_by_label("Known answer")).to_have_value("80")
+
+
 def test_memory_by_layers_and_as_a_grid(served, visit):
     page = visit(served[1], recorded=True)
     page.wait_for_selector(".kvr-end")
