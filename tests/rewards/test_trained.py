@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
@@ -291,3 +292,49 @@ def test_it_judges_a_run(prm):
     assert header.models["prm"].id == "prm" and judge.family.title in header.scorer
     scores = [score.score for event in trace if event.type == "scores" for score in event.scores]
     assert scores and all(score is None or 0 <= score <= 1 for score in scores) and any(score is not None for score in scores), kind
+
+
+def test_a_checkpoint_in_several_files_is_the_same(tmp_path):
+    """As published: the head lies in another file than the first layers, and the index says where; only files that are needed are read."""
+    whole = checkpoint(tmp_path / "whole", "qwen")
+    parts = checkpoint(tmp_path / "parts", "qwen")
+    tensors = load_file(parts / "model.safetensors")
+    names = sorted(tensors)
+    halves = {"model-00001-of-00002.safetensors": names[::2], "model-00002-of-00002.safetensors": names[1::2]}
+    for file, mine in halves.items():
+        save_file({name: tensors[name] for name in mine}, parts / file, metadata={"format": "pt"})
+    (parts / "model.safetensors").unlink()
+    where = {name: file for file, mine in halves.items() for name in mine}
+    (parts / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": where}))
+    one, other = (load_trained_prm(str(folder), device="cpu") for folder in (whole, parts))
+    assert other.family.name == "qwen" and rated(begun(one), *STEPS) == rated(begun(other), *STEPS)
+
+
+def test_a_beginning_of_text_is_read_where_the_tokenizer_has_one(tmp_path):
+    """Skywork's problem is encoded by hand: no template puts the mark before it."""
+    folder = checkpoint(tmp_path / "prm", "skywork")
+    judge = load_trained_prm(str(folder), device="cpu")
+    plainly = judge.format.opening(PROBLEM)
+    judge.loaded.tokenizer.bos_token = "<extra_0>"
+    assert judge.format.opening(PROBLEM) == [judge.loaded.tokenizer.convert_tokens_to_ids("<extra_0>"), *plainly]
+
+
+@pytest.mark.parametrize("kind", ["rlhflow", "math-shepherd"])
+def test_the_problem_is_cleaned_wherever_it_stands(tmp_path, kind):
+    """These two put the problem into the first step's text, not into an opening."""
+    judge = load_trained_prm(str(checkpoint(tmp_path / "prm", kind)), device="cpu")
+    mark = {"rlhflow": "<|eot_id|>", "math-shepherd": " ки"}[kind]
+    token = judge.loaded.tokenizer.encode(mark, add_special_tokens=False)[-1]
+
+    def count(problem: str) -> int:
+        return [*judge.format.opening(problem), *judge.format.segment(problem, "So 7.", True).ids].count(token)
+
+    assert count(f"{PROBLEM}{mark} and{mark}") == count(PROBLEM)
+
+
+def test_no_model_reads_further_than_it_was_made_for(tmp_path):
+    """Qwen's judges were trained on 4,096 tokens, whatever their config allows; a sliding window ends a Mistral's memory."""
+    wide = load_trained_prm(str(checkpoint(tmp_path / "qwen", "qwen", max_position_embeddings=32_768)), device="cpu")
+    assert wide.context == 4096
+    sliding = load_trained_prm(str(checkpoint(tmp_path / "mistral", "math-shepherd", max_position_embeddings=1024, sliding_window=256)), device="cpu")
+    assert sliding.context == 256
