@@ -29,7 +29,7 @@ INDEX = """<!doctype html>
 <body>
 <main>
 <h1>kvrescue</h1>
-<p>A language model forgets when its KV cache is evicted. Watch it lose the thread, and see a small helper bring it back, step by step.</p>
+<p id="claim">A language model forgets when its KV cache is evicted. Watch it lose the thread, and see a small helper bring it back, step by step.</p>
 <nav id="recordings" aria-label="Recordings"></nav>
 <div id="view"></div>
 </main>
@@ -51,15 +51,24 @@ nav a { color: inherit; line-height: 1.8; }
 
 SITE_JS = """import { boot } from "./assets/js/boot.mjs";
 
-const dark = new URLSearchParams(location.search).get("theme") ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+const asked = new URLSearchParams(location.search);
+const dark = asked.get("theme") ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
 document.body.classList.toggle("dark", dark === "dark");
 const base = new URL("./", import.meta.url);
 boot(document.getElementById("view"), { base }).then((view) => { window.kvrescue = view; });
-const list = await (await fetch(new URL("traces/index.json", base))).json();
+const read = async (path) => (await fetch(new URL(path, base))).json();
+const list = await read("traces/index.json");
+// English stands in the page; Korean replaces it where the viewer is Korean too.
+const korean = (asked.get("lang") ?? navigator.language).startsWith("ko");
+const words = korean ? await read("assets/i18n/ko.json") : {};
+if (korean) {
+  document.documentElement.lang = "ko";
+  document.getElementById("claim").textContent = words["page.claim"];
+}
 document.getElementById("recordings").append(...list.map(({ id, title }) => {
   const link = document.createElement("a");
-  link.href = `?trace=${encodeURIComponent(id)}`;
-  link.textContent = title;
+  link.href = `?trace=${encodeURIComponent(id)}${asked.has("lang") ? `&lang=${encodeURIComponent(asked.get("lang"))}` : ""}`;
+  link.textContent = words[`example.${id}.title`] ?? title;
   return link;
 }));
 """

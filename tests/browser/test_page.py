@@ -699,6 +699,11 @@ def test_the_static_site_replays_without_any_server_of_ours(visit, tmp_path):
         expect(page.locator(".kvr-run .kvr-replay-what")).to_contain_text("example:lab-derails")
         page.get_by_role("button", name="Compare methods").click()
         expect(page.locator(".kvr-compare-lane")).to_have_count(4)
+        page.goto(f"http://127.0.0.1:{server.server_address[1]}/?lang=ko")
+        expect(page.locator("#claim")).to_contain_text("언어 모델은")
+        page.locator("#recordings a").nth(2).click()
+        expect(page.locator("html")).to_have_attribute("lang", "ko")
+        expect(page.locator(".kvr-run")).to_contain_text("녹화된 실행")
         server.shutdown()
 
 
