@@ -219,6 +219,12 @@ def offered(chosen: str | None = None) -> list[str]:
     return [name for name, one in MODEL_SETS.items() if gpu or not one.parts]
 
 
+def named_set() -> str | None:
+    """The set that a Space's variable KVRESCUE_MODELS names; none where it could not run, so that a copy of a Space without a GPU shows the lab."""
+    name = os.environ.get("KVRESCUE_MODELS")
+    return None if name in MODEL_SETS and name not in offered(name) else name
+
+
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples" / "problems.json"
 
 

@@ -257,7 +257,7 @@ def whole_runs(check: Check, name: str, pair: Pair, config: RunConfig, weights: 
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
         stream: list[Any] = list(run(PROBLEM, changed, pair))
-        end = stream[-1]
+        end: Any = stream[-1]
         check.holds(f"{name}: KV-Rescue with N = {n} runs to its end", end.type == "end")
         steps, written = max(1, end.steps), sum(one.generated for one in end.totals.values())
         # A source writes its candidates together: as many forwards as the longest of them has tokens.

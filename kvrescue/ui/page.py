@@ -531,7 +531,7 @@ def _grid(controls: list[settings.Control], values: dict[str, Any], columns: int
     return made
 
 
-def launch_options(demo: Served) -> dict[str, Any]:
+def launch_options(demo: Served, host: str | None = None) -> dict[str, Any]:
     """Arguments of ``Blocks.launch`` that belong to the page wherever it is served."""
     return {
         "theme": theme(),
@@ -545,5 +545,5 @@ def launch_options(demo: Served) -> dict[str, Any]:
         "ssr_mode": False,
         "app_kwargs": {"routes": routes(demo.health)},
         "max_file_size": "10mb",
-        "server_name": os.environ.get("GRADIO_SERVER_NAME", "0.0.0.0" if os.environ.get("SPACE_ID") else "127.0.0.1"),
+        "server_name": host or os.environ.get("GRADIO_SERVER_NAME", "0.0.0.0" if os.environ.get("SPACE_ID") else "127.0.0.1"),
     }

@@ -8,14 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 
-import app
 from kvrescue import events, trace, zero
 from kvrescue.backend import ModelBackend
 from kvrescue.config import ConfigError, RunConfig, make_config
 from kvrescue.engine.run import run
 from kvrescue.lab.story import held_out
 from kvrescue.models.load import load_pair
-from kvrescue.presets import default_settings, offered
+from kvrescue.presets import default_settings, named_set, offered
 from kvrescue.segments import joined
 from kvrescue.stop import Stop, Stopped
 
@@ -207,4 +206,4 @@ def test_a_lent_gpu_has_one_set_and_a_space_without_one_shows_the_lab(monkeypatc
     assert offered() == ["lab", "lab-wordy", "qwen-math-7b"] and offered("qwen3-8b")[-1] == "qwen3-8b"
     monkeypatch.delenv("SPACES_ZERO_GPU")
     monkeypatch.setenv("KVRESCUE_MODELS", "qwen-math-7b")
-    assert app.wanted() is None or "qwen-math-7b" in offered()
+    assert named_set() is None or "qwen-math-7b" in offered()
