@@ -100,13 +100,14 @@ export function createRun({ t, loadPlotly, emit, api, onOpen, forks }) {
     emit?.("fork", { problem, reference: reference ?? "", models: models ?? "", opening: { run, steps: kept, map } });
   }
 
-  // Nothing is shown any more, but what was read stays.
-  function rewind() {
+  // Nothing is shown any more, but what was read stays. `soon`: something else is shown at once, so that nothing need be drawn now.
+  function rewind(soon = false) {
     state = newState();
     shown = 0;
     focus.selected = focus.hovered = null;
     for (const part of [parts.end, parts.lanes, parts.steps, parts.charts, parts.memory, parts.whatif, parts.live]) part.reset();
     parts.header.reset(idle);
+    if (soon) return;
     parts.charts.update(state);
     parts.memory.update(state, null);
     refocus();
@@ -124,7 +125,7 @@ export function createRun({ t, loadPlotly, emit, api, onOpen, forks }) {
   }
 
   function seek(count) {
-    if (count < shown) rewind();
+    if (count < shown) rewind(count > 0);
     showUpTo(count);
   }
 
