@@ -33,6 +33,8 @@ export function createMemory({ t }) {
   let tokens = [];
   let numbers = [];
   let counted = -1;
+  /** Where each step begins: how many nodes and tokens lie before it. @type {[number, number][]} */
+  let begins = [];
   let painted = { kv: undefined, tokens: 0 };
   let last = null;
   let asked = null;
@@ -87,6 +89,7 @@ export function createMemory({ t }) {
       counted = 0;
     }
     for (; counted >= 0 && state.steps[counted]?.commit; counted++) {
+      begins[counted] = [text.childNodes.length, tokens.length];
       boundary(counted + 1);
       add(state.steps[counted].commit.pieces);
     }
@@ -120,13 +123,25 @@ export function createMemory({ t }) {
     setText(lost, lostSentence(kv, state, t));
   }
 
+  function reset() {
+    [tokens, numbers, counted, begins, last] = [[], [], -1, [], null];
+    painted = { kv: undefined, tokens: 0 };
+    text.replaceChildren();
+    setText(lost, "");
+  }
+
   return {
     root,
-    reset() {
-      [tokens, numbers, counted, last] = [[], [], -1, null];
+    reset,
+    /** The same run, at an earlier place: what was written behind it goes. */
+    back(state) {
+      if (!state.prompt.pieces.length) return reset();
+      const steps = state.steps.filter((step) => step.commit).length;
+      if (counted <= steps) return;
+      const [nodes, kept] = begins[steps];
+      while (text.childNodes.length > nodes) text.lastChild.remove();
+      [tokens.length, numbers.length, begins.length, counted] = [kept, kept, steps, steps];
       painted = { kv: undefined, tokens: 0 };
-      text.replaceChildren();
-      setText(lost, "");
     },
     /** Underline the prompt's sentence that holds a word, up to its full stop; null takes it away. @param {string|null} word */
     point(word) {

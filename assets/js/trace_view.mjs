@@ -105,9 +105,10 @@ export function createRun({ t, loadPlotly, emit, api, onOpen, forks }) {
     state = newState();
     shown = 0;
     focus.selected = focus.hovered = null;
-    for (const part of [parts.end, parts.lanes, parts.steps, parts.charts, parts.memory, parts.whatif, parts.live]) part.reset();
+    for (const part of [parts.end, parts.lanes, parts.steps, parts.charts, parts.whatif, parts.live]) part.reset();
     parts.header.reset(idle);
     if (soon) return;
+    parts.memory.reset();
     parts.charts.update(state);
     parts.memory.update(state, null);
     refocus();
@@ -120,6 +121,7 @@ export function createRun({ t, loadPlotly, emit, api, onOpen, forks }) {
     for (const event of fresh) apply(state, event);
     if (fresh.some((event) => event.type === "header") && state.header) parts.charts.setThresholds(state.header.config);
     for (const part of [parts.header, parts.lanes, parts.steps, parts.end, parts.charts, parts.whatif, parts.live]) part.update(state);
+    parts.memory.back(state);
     parts.memory.update(state, focus.hovered ?? focus.selected);
     page.tell(state.skipped ? t("problem.skipped", { n: state.skipped }) : "");
   }

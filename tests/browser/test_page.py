@@ -384,6 +384,21 @@ def test_a_trace_from_disk_is_opened_and_hostile_text_in_it_is_text(served, visi
     expect(page.locator(".kvr-run .kvr-replay-what")).to_contain_text("packed.jsonl.gz")
 
 
+def test_the_memory_is_the_same_whichever_way_the_slider_came(served, visit):
+    page = visit(served[1], recorded=True)
+    page.wait_for_selector(".kvr-end")
+    text = page.locator(".kvr-run .kvr-memory-text")
+    slider = page.locator(".kvr-run .kvr-replay .kvr-range")
+    whole = text.inner_html()
+    slider.fill("3")
+    third = text.inner_html()
+    for place in ("0", "9", "3"):
+        slider.fill(place)
+    assert text.inner_html() == third != whole
+    slider.fill(slider.get_attribute("max"))
+    assert text.inner_html() == whole
+
+
 def test_seeking_is_quick(served, visit):
     """Measured in the page, with room for a loaded machine; on an idle one a seek takes some 10 ms."""
     page = visit(served[1], recorded=True)
@@ -704,6 +719,8 @@ def test_the_static_site_replays_without_any_server_of_ours(visit, tmp_path):
         page.locator("#recordings a").nth(2).click()
         expect(page.locator("html")).to_have_attribute("lang", "ko")
         expect(page.locator(".kvr-run")).to_contain_text("녹화된 실행")
+        expect(page.locator(".kvr-plot .main-svg").first).to_be_visible()
+        page.goto("about:blank")  # nothing is being fetched when the server goes
         server.shutdown()
 
 
