@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from benchmarks.common import spread, timed
 from kvrescue import presets
@@ -16,9 +15,11 @@ from kvrescue.engine.proposer import prompt_ids
 from kvrescue.engine.run import run
 from kvrescue.engine.sampling import sample
 from kvrescue.lab.story import held_out
-from kvrescue.models.load import Pair, wrap
+from kvrescue.models.load import Pair
+from kvrescue.models.shapes import Shape
 from kvrescue.reco.distil import MOST_PARAMETERS
 from kvrescue.reco.head import Head
+from scripts.gpu_check import build
 
 SHARE = 0.05
 PROBLEMS = 12
@@ -31,22 +32,8 @@ def with_reader(pair: Pair) -> Pair:
     by a question."""
     if pair.estimator:
         return pair
-    tokenizer = pair.base.tokenizer
-    config = LlamaConfig(
-        vocab_size=pair.base.info.vocab,
-        hidden_size=320,
-        intermediate_size=960,
-        num_hidden_layers=8,
-        num_attention_heads=5,
-        num_key_value_heads=5,
-        tie_word_embeddings=True,
-        max_position_embeddings=4096,
-        eos_token_id=tokenizer.eos_token_id,
-    )
-    torch.manual_seed(0)
-    model = LlamaForCausalLM(config)
-    model.set_attn_implementation(NAME)
-    reader = wrap(model, tokenizer, "a reader with random weights")
+    shape = Shape(layers=8, hidden=320, mlp=960, heads=5, kv_heads=5, vocab=pair.base.info.vocab, head_dim=64, tied=True)
+    reader = build(shape, "a reader with random weights", pair.base.tokenizer, "cpu", "fp32")
     assert reader.info.parameters <= MOST_PARAMETERS
     flat = {"w1": torch.zeros(4, 16), "b1": torch.zeros(16), "w2": torch.zeros(16, 1), "b2": torch.tensor([2.944])}
     return replace(pair, helper=reader, estimator=Head(flat, "nobody"))
