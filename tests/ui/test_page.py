@@ -28,9 +28,11 @@ from kvrescue.stop import Stop
 from kvrescue.trace import parse_trace
 from kvrescue.ui import sessions as store
 from kvrescue.ui import settings as form
-from kvrescue.ui.page import Page, assumptions_table, build_page, launch_options, plain_error, routes
+from kvrescue.ui.listeners import Page, assumptions_table, plain_error
+from kvrescue.ui.page import build_page, launch_options
 from kvrescue.ui.sessions import Sessions
 from kvrescue.ui.stream import UPDATE_BYTES, UPDATE_SECONDS, paced, slowed, split
+from kvrescue.ui.viewer import routes
 from kvrescue.ui.words import table, translated, words
 from tests.ui.fake_backend import HOSTILE, FakeBackend
 

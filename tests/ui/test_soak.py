@@ -14,7 +14,7 @@ import pytest
 from kvrescue.presets import default_config
 from kvrescue.trace import parse_trace
 from kvrescue.ui import settings, stream
-from kvrescue.ui.page import Page
+from kvrescue.ui.listeners import Page
 from tests.ui.fake_backend import FakeBackend
 
 VISITORS, RUNS = 5, 10
