@@ -1,7 +1,7 @@
 // The memory as a picture: positions from left to right, layers from top to bottom, a cell as strong as the share of heads that hold it.
 
 import { el, put, setText } from "./dom.mjs";
-import { gridOf, groupsOf } from "./recall.mjs";
+import { alwaysKept, gridOf, groupsOf } from "./recall.mjs";
 
 const ROW = 22;
 const GAP = 2;
@@ -45,7 +45,7 @@ export function createGrid({ t }) {
     const bottom = rows.length * (ROW + GAP);
     pen.fillStyle = ink;
     for (const end of ends(state, kv.seen)) pen.fillRect(at(end) - 0.5, bottom, 1, 6);
-    const window = Math.min(kv.seen, Number(state.header?.config?.window) || 0);
+    const window = Math.min(kv.seen, alwaysKept(state.header?.config ?? {}).newest);
     pen.fillRect(at(kv.seen - window), bottom + 8, at(window), 4);
   }
 

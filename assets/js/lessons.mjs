@@ -151,7 +151,7 @@ export function createLessons({ t, root: viewer, run, show }) {
   range.addEventListener("input", () => {
     run.slide(Number(range.value));
     stand();
-    if (goal !== null && run.stops().at === goal + 1) openOthers(goal);
+    if (goal !== null) openOthers(goal);
   });
   const foot = put(el("div", "kvr-replay-row"), before, after, presenter);
   put(root, put(el("div", "kvr-section-head"), place, away), title, text, put(el("div", "kvr-replay-row"), put(el("div", "kvr-rail"), range), standing), question, options, reveal, foot);
@@ -246,9 +246,10 @@ export function createLessons({ t, root: viewer, run, show }) {
   }
 
   function openOthers(step) {
+    if (run.stops().at !== step + 1) return;
     const openers = run.root.querySelectorAll(".kvr-card .kvr-expand");
     const last = openers[openers.length - 1];
-    if (run.stops().at === step + 1 && last?.getAttribute("aria-expanded") === "false") last.click();
+    if (last?.getAttribute("aria-expanded") === "false") last.click();
     run.select(step);
   }
 

@@ -2,7 +2,7 @@
 
 import { el, put, select, setText } from "./dom.mjs";
 import { createGrid } from "./grid.mjs";
-import { HELD_BY, forgottenSince, groupsOf, heldBy, levelsOf, memoryAt, shade } from "./recall.mjs";
+import { HELD_BY, alwaysKept, forgottenSince, groupsOf, heldBy, levelsOf, memoryAt, shade } from "./recall.mjs";
 
 const EVERYTHING = 4;
 const MOST_NUMBERS = 12;
@@ -97,12 +97,13 @@ export function createMemory({ t }) {
 
   function paint(kv) {
     const group = Number(layers.value);
-    const config = last?.[0].header?.config ?? {};
+    const { first, newest } = alwaysKept(last?.[0].header?.config ?? {});
+    const kept = (i) => (i < first ? " kvr-sink" : i >= kv.seen - newest && i < kv.seen ? " kvr-window" : "");
     const levels = kv ? heldBy(levelsOf(kv, group < groupsOf(kv) ? group : -1), by.value) : [];
     tokens.forEach((node, i) => {
       const full = !kv || kv.budget === null;
       const level = full ? EVERYTHING : i < levels.length ? shade(levels[i]) : -1;
-      const name = className(kv ? level : -2, numbers[i]) + (full ? "" : kept(i, kv, config));
+      const name = className(kv ? level : -2, numbers[i]) + (full ? "" : kept(i));
       if (node.className !== name) node.className = name;
       const title = name.includes("kvr-lost-number") ? t("memory.lost") : "";
       if (node.title !== title) node.title = title;
@@ -176,13 +177,6 @@ function className(level, isNumber) {
   if (level === -2) return "kvr-token";
   if (level < 0) return "kvr-token kvr-later";
   return `kvr-token kvr-shade-${level}${level === 0 && isNumber ? " kvr-lost-number" : ""}`;
-}
-
-/** What no policy ever drops: the newest window, and the first tokens where the policy has sinks. */
-function kept(i, kv, config) {
-  const sinks = { "streaming-llm": config.sinks, keydiff: config.protect_sink, knorm: config.protect_sink }[config.policy] ?? 0;
-  if (i < sinks) return " kvr-sink";
-  return i >= kv.seen - (Number(config.window) || 0) && i < kv.seen ? " kvr-window" : "";
 }
 
 function lostSentence(kv, state, t) {

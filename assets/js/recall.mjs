@@ -48,6 +48,13 @@ export function memoryAt(kvs, at) {
   return at === null ? newest : (kvs.find((kv) => kv.step === at) ?? newest);
 }
 
+/** How many tokens a run's policy never drops: first ones (its sinks) and newest ones (its window). Others choose among all. */
+export function alwaysKept({ policy, window, sinks, protect_sink: protectedSinks }) {
+  const first = { "streaming-llm": sinks, keydiff: protectedSinks, knorm: protectedSinks }[policy];
+  const newest = ["snapkv", "snapkv-decode", "rkv", "keydiff", "knorm"].includes(policy) ? window : 0;
+  return { first: Number(first) || 0, newest: Number(newest) || 0 };
+}
+
 const hasDigit = (piece) => /\p{Nd}/u.test(piece);
 
 /** Numbers of the prompt that are gone at `kvs[last]`, with the step (from 0; -1: the prompt itself) behind which each was gone first. */

@@ -88,11 +88,11 @@ def problem_page(problem: str, told: dict[str, Any], records: Sequence[dict[str,
 def _first_shown(records: Sequence[dict[str, Any]]) -> set[tuple[int, int]]:
     """The full cache, the evicted one and its rescue, where the grid has them; else the first methods."""
     order = ("full", "evicted", "kv-rescue")
-    first: dict[str, int] = dict.fromkeys(order, -1)
+    first: dict[str, int] = {}
     for at, one in enumerate(records):
-        if first.setdefault(one["cell"]["method"], at) < 0:
-            first[one["cell"]["method"]] = at
-    return {(at, 0) for at in [at for at in first.values() if at >= 0][:MOST_SHOWN]}
+        first.setdefault(one["cell"]["method"], at)
+    ranked = sorted(first, key=lambda method: order.index(method) if method in order else len(order))
+    return {(first[method], 0) for method in ranked[:MOST_SHOWN]}
 
 
 def _title(cell: dict[str, Any]) -> str:

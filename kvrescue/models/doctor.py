@@ -84,7 +84,7 @@ def examine(only: str | None = None, *, n: int | None = None, tokens: int | None
         raise ConfigError("tokens", f"tokens is {tokens}; allowed: a whole number from 1 to 1,000,000.")
     memory_total, free = main_memory()
     gpus = _gpus()
-    every = [_set_report(name, gpus, free, n, tokens, quantise or {} if name == only or not only else {}) for name in MODEL_SETS]
+    every = [_set_report(name, gpus, free, n, tokens, (quantise or {}) if only in (None, name) else {}) for name in MODEL_SETS]
     sets = [one for one in every if only in (None, one.name)]
     versions = {"python": platform.python_version()}
     versions |= {name: importlib.metadata.version(name) for name in ("torch", "transformers", "gradio")}

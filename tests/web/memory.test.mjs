@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
 
-import { forgottenNumbers, forgottenSince, gridOf, groupsOf, heldBy, levelsOf, memoryAt, shade } from "../../assets/js/recall.mjs";
+import { alwaysKept, forgottenNumbers, forgottenSince, gridOf, groupsOf, heldBy, levelsOf, memoryAt, shade } from "../../assets/js/recall.mjs";
 import * as rle from "../../assets/js/rle.mjs";
 import { random, synthetic } from "./synthetic.mjs";
 
@@ -91,4 +91,11 @@ test("a forgotten number names the step behind which it was gone first", () => {
 test("the grid averages positions and never has more columns than there are", () => {
   assert.deepEqual(gridOf({ map: "f2 02", seen: 4, layers: ["f2 02", "02 f2"] }, 2), [[1, 0], [0, 1]]);
   assert.deepEqual(gridOf({ map: "f 0", seen: 2 }, 100), [[1, 0]]);
+});
+
+test("what a policy never drops is what it says of itself", () => {
+  const config = { window: 8, sinks: 4, protect_sink: 2 };
+  const of = (policy) => Object.values(alwaysKept({ ...config, policy }));
+  assert.deepEqual([of("rkv"), of("streaming-llm"), of("knorm"), of("tova"), of("h2o")], [[0, 8], [4, 0], [2, 8], [0, 0], [0, 0]]);
+  assert.deepEqual(Object.values(alwaysKept({})), [0, 0]);
 });
