@@ -107,8 +107,11 @@ _LAB: dict[str, Any] = {
 # A problem is half of the whole text here, and at any share its loss is fatal: ReCo works on what was written.
 _LAB_RECO: dict[str, Any] = {"policy": "snapkv-decode", "window": 32, "protect_prompt": True}
 
-LAB_SETS = {"lab": "base", "lab-wordy": "wordy"}
-"""Model sets of the bundled tiny models, and which base each has."""
+LAB_SETS: dict[str, dict[str, str]] = {
+    "lab": {"base": "base", "helper": "helper", "prm": "prm"},
+    "lab-wordy": {"base": "wordy", "helper": "helper", "prm": "wordy-prm"},
+}
+"""Model sets of the bundled tiny models, and the folder of each part."""
 MODEL_SETS: dict[str, ModelSet] = {
     "lab": ModelSet(
         title="Lab (bundled)",
@@ -119,9 +122,9 @@ MODEL_SETS: dict[str, ModelSet] = {
     ),
     "lab-wordy": ModelSet(
         title="Lab, wordy base (bundled)",
-        note="The lab's base, trained on with more looks back: what ReCo can spare.",
+        note="The lab's base, trained on with solvers of many words: what ReCo can spare.",
         pace_s=0.25,
-        settings=_LAB,
+        settings={**_LAB, "max_tokens": 1_000, "max_steps": 128},
         reco=_LAB_RECO,
     ),
     "smollm2": ModelSet(

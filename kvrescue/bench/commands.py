@@ -86,7 +86,7 @@ def _bench(args: argparse.Namespace) -> int:
     ]
     identity: dict[str, Any] = {
         "models": model_set or {"base": args.base, "helper": args.helper},
-        "weights": lab_fingerprint(base=presets.LAB_SETS[model_set]) if model_set in presets.LAB_SETS else None,
+        "weights": lab_fingerprint(model_set=model_set) if model_set in presets.LAB_SETS else None,
         "prm": [choice.prm, choice.prm_family],
         "quantise": dict(choice.quantise),
         "estimator": choice.estimator,

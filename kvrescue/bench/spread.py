@@ -24,9 +24,8 @@ def quiet(_text: str) -> None:
     pass
 
 
-def lab_loader(folder: Path = LAB_FOLDER, base: str = "base") -> Loader:
-    """``base``: which of the lab's bases, by its folder."""
-    return functools.partial(load_lab, folder, say=quiet, base=base)
+def lab_loader(folder: Path = LAB_FOLDER, model_set: str = "lab") -> Loader:
+    return functools.partial(load_lab, folder, say=quiet, model_set=model_set)
 
 
 _pair: Pair | None = None
@@ -74,12 +73,12 @@ def completed(work: Callable[[Pair, T], R], tasks: Sequence[T], load: Loader, wo
 
 
 def spread(
-    work: Callable[[Pair, T], R], tasks: Sequence[T], workers: int | None = None, folder: Path = LAB_FOLDER, base: str = "base"
+    work: Callable[[Pair, T], R], tasks: Sequence[T], workers: int | None = None, folder: Path = LAB_FOLDER, model_set: str = "lab"
 ) -> Iterator[R]:
     """Results of the lab's models in the order of ``tasks``."""
     early: dict[int, R] = {}
     wanted = 0
-    for index, result in completed(work, tasks, lab_loader(folder, base), workers):
+    for index, result in completed(work, tasks, lab_loader(folder, model_set), workers):
         early[index] = result
         while wanted in early:
             yield early.pop(wanted)

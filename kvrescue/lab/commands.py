@@ -11,9 +11,8 @@ from typing import Any
 
 from kvrescue.config import POLICIES, ConfigError
 from kvrescue.lab.story import DIFFICULTIES
-from kvrescue.presets import LAB_SETS
 
-PARTS = ("base", "wordy", "helper", "prm", "estimator")
+PARTS = ("base", "wordy", "helper", "prm", "wordy-prm", "estimator")
 SUITES = ("rescue", "reco")
 BUDGETS = (64, 96, 128)
 NS = (1, 2, 4)
@@ -114,7 +113,7 @@ def _report(args: argparse.Namespace) -> int:
         "seed": seed,
         "difficulty": difficulty,
         "models": chosen.models,
-        "weights": lab_fingerprint(base=LAB_SETS[chosen.models]),
+        "weights": lab_fingerprint(model_set=chosen.models),
     }
     rows = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

@@ -24,11 +24,13 @@ _QUESTION = re.compile(
     r"How many [a-z]+ are in the [a-z]+ at the end\?$"
 )
 _STEPS: dict[str, re.Pattern[str]] = {
+    "stray": re.compile("|".join(map(re.escape, story.STRAYS))),
     "start": re.compile(r"At first there are (?P<total>\d+) (?P<item>[a-z]+)\."),
     "recall": re.compile(rf"(?P<opener>First|Next), {_FACT.pattern}\."),
     "product": re.compile(r"That is (?P<packs>\d+) \* (?P<amount>\d+) = (?P<result>\d+) (?P<item>[a-z]+)\."),
     "sum": re.compile(r"So (?P<a>\d+) (?P<sign>[+-]) (?P<b>\d+) = (?P<result>\d+) (?P<item>[a-z]+)\."),
     "check": re.compile(r"(?P<opener>Wait|Hmm), (?P<a>\d+) (?P<sign>[+-]) (?P<b>\d+) = (?P<result>\d+), that is right\."),
+    "back": re.compile(r"Hmm, there are (?P<total>\d+) (?P<item>[a-z]+)\."),
     "wrap-1": re.compile(re.escape(story.WRAP_UP[0])),
     "wrap-2": re.compile(r"The (?P<place>[a-z]+) holds (?P<total>\d+) (?P<item>[a-z]+) at the end\."),
     "wrap-3": re.compile(r"Nobody was left out, so there are (?P<total>\d+) (?P<item>[a-z]+)\."),
@@ -99,8 +101,8 @@ class Ledger:
     sums: list[_Sum] = field(default_factory=list)
     checks: int = 0
     """Looks back at the newest sum."""
-    wrapped: int = 0
-    """Lines of the wordy end; once begun it is gone through."""
+    ends: list[list[str]] = field(default_factory=list)
+    """What is left of each end of many words that was begun; one is gone through to the answer."""
     answered: bool = False
 
     def grade(self, text: str) -> Grade:
@@ -116,9 +118,9 @@ class Ledger:
             return ("start",)
         if self.pending is not None:
             return ("product",) if self.pending.packs and self.product is None else ("sum",)
-        if self.wrapped:
-            return (f"wrap-{self.wrapped + 1}",) if self.wrapped < len(story.WRAP_UP) else ("answer",)
-        go_on = ("answer", "wrap-1") if self.facts >= len(self.story.facts) else ("recall",)
+        if self.ends:
+            return tuple(_parse(end[0])[0] if end else "answer" for end in self.ends)
+        go_on = ("answer", "wrap-1") if self.facts >= len(self.story.facts) else ("recall", "back")
         return (*go_on, "check") if self.sums and self.checks < story.MOST_CHECKS else go_on
 
     def _error(self, kind: str, found: re.Match[str]) -> Error | None:
@@ -126,13 +128,17 @@ class Ledger:
         groups = found.groupdict()
         if groups.get("item", told.item) != told.item or groups.get("place", told.place) != told.place:
             return "recall"
+        if self.ends and kind != "answer":
+            return None if any(end and end[0] == found.group() for end in self.ends) else "recall"
         if kind == "start":
             return None if int(found["total"]) == told.start else "recall"
         if kind == "recall":
             opener = "Next" if self.facts else "First"
             return None if _fact(found) == told.facts[self.facts] and found["opener"] == opener else "recall"
-        if kind == "answer" or kind.startswith("wrap"):
-            return None if kind == "wrap-1" or int(found["total"]) == self.total else "recall"
+        if kind in ("answer", "back"):
+            return None if int(found["total"]) == self.total else "recall"
+        if kind == "wrap-1":
+            return None
         if kind == "product":
             assert self.pending is not None
             packs, amount, result = int(found["packs"]), int(found["amount"]), int(found["result"])
@@ -162,11 +168,16 @@ class Ledger:
         kind, found = _parse(text)
         if found is None or kind not in self._allowed():
             return grade
-        if kind == "start":
+        if self.ends and kind != "answer":
+            self.ends = [end[1:] for end in self.ends if end and _parse(end[0])[0] == kind]
+        elif kind == "start":
             self.total = int(found["total"])
         elif kind == "recall":
             self.pending, self.product = _fact(found), None
             self.facts += 1
+        elif kind == "wrap-1":
+            assert self.total is not None
+            self.ends = [story.wrap_up(self.story, self.total, again)[1:] for again in (False, True)]
         elif kind == "product":
             self.product = int(found["result"])
         elif kind == "sum":
@@ -174,9 +185,7 @@ class Ledger:
             self.total, self.pending, self.checks = int(found["result"]), None, 0
         elif kind == "check":
             self.checks += 1
-        elif kind.startswith("wrap"):
-            self.wrapped += 1
-        else:
+        elif kind == "answer":
             self.answered = True
         return grade
 

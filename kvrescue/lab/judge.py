@@ -66,7 +66,8 @@ class _Recorder(PrmScorer):
 
     def commit(self, step: Step) -> None:
         super().commit(step)
-        self._derailed |= self._ledger.commit(step.text).error == "form"
+        grade = self._ledger.commit(step.text)
+        self._derailed |= grade.error == "form" and grade.kind != "stray"
 
 
 def _sample(reading: Reading, grade: Grade, made: bool, derailed: bool) -> Sample:
@@ -94,13 +95,22 @@ def corrupted(step: Step, rng: random.Random) -> Step | None:
     return Step("".join(back[one] for one in ids if back[one] != language.END), tuple(ids))
 
 
-METHODS: tuple[dict[str, Any], ...] = (
-    {"method": "kv-rescue", "n": 3, "temperature": 0.8, "budget": 64},
-    {"method": "kv-rescue", "n": 2, "temperature": 1.0, "budget": 48, "policy": "snapkv"},
-    {"method": "evicted-stepwise", "n": 4, "temperature": 0.8, "budget": 64},
-    {"method": "evicted", "temperature": 0.8, "budget": 96},
-    {"method": "helper", "temperature": 0.8},
-)
+METHODS: dict[str, tuple[dict[str, Any], ...]] = {
+    "lab": (
+        {"method": "kv-rescue", "n": 3, "temperature": 0.8, "budget": 64},
+        {"method": "kv-rescue", "n": 2, "temperature": 1.0, "budget": 48, "policy": "snapkv"},
+        {"method": "evicted-stepwise", "n": 4, "temperature": 0.8, "budget": 64},
+        {"method": "evicted", "temperature": 0.8, "budget": 96},
+        {"method": "helper", "temperature": 0.8},
+    ),
+    "lab-wordy": (
+        {"method": "full", "greedy_first": False},
+        {"method": "reco", "greedy_first": False, "temperature": 0.8},
+        {"method": "reco+rescue", "n": 2, "temperature": 0.8},
+        {"method": "kv-rescue", "n": 3, "temperature": 0.8, "budget": 128},
+        {"method": "evicted", "temperature": 0.8, "budget": 160},
+    ),
+}
 
 
 def collect(pair: Pair, task: tuple[str, int]) -> list[Sample]:
@@ -109,7 +119,9 @@ def collect(pair: Pair, task: tuple[str, int]) -> list[Sample]:
     rng = random.Random(f"judge {split} {index}")
     level = rng.choice(story.DIFFICULTIES)
     told = story.make_story(random.Random(f"judge {split} {index} story"), story.DIALS[level])
-    values = {**presets.default_settings("lab"), **METHODS[index % len(METHODS)], "seed": index}
+    methods = METHODS[pair.name]
+    chosen = methods[index % len(methods)]
+    values = {**presets.default_settings(pair.name, chosen["method"]), **chosen, "seed": index}
     recorder = _Recorder(pair, told, rng)
     for _event in run(told.text, make_config(**values), pair, scorer=recorder):
         pass

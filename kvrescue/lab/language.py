@@ -29,7 +29,7 @@ def vocabulary() -> dict[str, int]:
     for _ in range(400):
         for dial in story.DIALS.values():
             made = story.make_story(rng, dial)
-            text = "\n\n".join([f" {made.text}", *story.solution(made, rng, wait=0.5, wordy=0.5), CLOSING_PROMPT])
+            text = "\n\n".join([f" {made.text}", *story.solution(made, rng, story.Manner(0.5, 0.5)), CLOSING_PROMPT])
             found.update(dict.fromkeys(PIECE.findall(text)))
     words = [*story.NAMES, *story.ITEMS, *story.PLUS, *story.MINUS, *(f"{pack} of" for pack in story.PACKS), *story.PLACES]
     found.update(dict.fromkeys(f" {word}" for word in words))

@@ -25,15 +25,19 @@ RECIPES: dict[str, Recipe] = {
     "base": Recipe(hidden=64, layers=3, heads=4, seed=1, tokens=36_000_000),
     "helper": Recipe(hidden=48, layers=3, heads=4, seed=2, tokens=36_000_000, mlp=32),
     "prm": Recipe(hidden=64, layers=3, heads=4, seed=3, tokens=36_000_000),
-    "wordy": Recipe(hidden=64, layers=3, heads=4, seed=11, tokens=8_000_000, rate=1e-3, start="base", wordy=True),
+    "wordy": Recipe(hidden=64, layers=3, heads=4, seed=11, tokens=12_000_000, rate=1e-3, start="base", wordy=True),
+    "wordy-prm": Recipe(hidden=64, layers=3, heads=4, seed=13, tokens=8_000_000, rate=1e-3, start="prm", wordy=True, judge=True),
 }
 ROLES = {
     "base": "the capable model whose cache is evicted",
     "helper": "the smaller model that keeps everything: the base's recipe and number of tokens, narrower layers",
-    "wordy": "the base, trained on with stories of solvers who look back often and end with many words: what ReCo can spare. "
-    "On hard problems its chain outgrows the limit of 400 tokens",
+    "wordy": "the base, trained on with stories of solvers who look back often, let their minds wander, and go over everything twice at the end: what ReCo can spare",
+    "wordy-prm": "the judge of the wordy base: the process reward model, trained on with the same solvers' stories; what their minds wander "
+    "off to it only reads, so that it goes on rewarding low what says nothing",
     "prm": "the judge: a language model of the base's size, trained from another seed, that verifies steps",
 }
+JUDGES = {"prm": "lab", "wordy-prm": "lab-wordy"}
+"""Parts that judge, and the model set whose steps they are calibrated on."""
 ESTIMATOR_SEED = 9_000
 CARD_SEED = 7_000
 """Held-out problems of the cards; the report has seeds of its own."""
@@ -51,8 +55,8 @@ def make(
         model, counters = train(recipe, work / part, _named(say, part), start=start)
         export(model, out / part)
         (out / part / "training.json").write_text(json.dumps({"recipe": asdict(recipe), "counters": asdict(counters)}, indent=1) + "\n")
-    if "prm" in parts:
-        calibrate(out, say, problems, workers)
+    for part in (name for name in parts if name in JUDGES):
+        calibrate(part, out, say, problems, workers)
     if "estimator" in parts:
         say("estimator: learning from the PRM's scores")
         tasks = [(held_out(ESTIMATOR_SEED, index).text, index) for index in range(problems)]
@@ -71,20 +75,20 @@ def _named(say: Say, part: str) -> Say:
     return lambda text: say(f"{part}: {text}")
 
 
-def calibrate(out: Path, say: Say, problems: int, workers: int | None = None) -> None:
-    """Fit the PRM's score on one set of problems and measure it on another; both lie beside its weights."""
-    Calibration(4.0, 1.0, 1.0).write(out / "prm")  # something to choose with while samples are collected
-    say("prm: collecting graded steps")
-    fitted = judge.fit(_samples(out, "train", 2 * problems, workers))
-    fitted.write(out / "prm")
-    say("prm: measuring on other problems")
-    found = judge.measured(_samples(out, "test", problems, workers), fitted)
-    (out / "prm" / "measured.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+def calibrate(part: str, out: Path, say: Say, problems: int, workers: int | None = None) -> None:
+    """Fit a PRM's score on one set of problems and measure it on another; both lie beside its weights."""
+    Calibration(4.0, 1.0, 1.0).write(out / part)  # something to choose with while samples are collected
+    say(f"{part}: collecting graded steps")
+    fitted = judge.fit(_samples(part, out, "train", 2 * problems, workers))
+    fitted.write(out / part)
+    say(f"{part}: measuring on other problems")
+    found = judge.measured(_samples(part, out, "test", problems, workers), fitted)
+    (out / part / "measured.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
-def _samples(out: Path, split: str, problems: int, workers: int | None) -> list[judge.Sample]:
+def _samples(part: str, out: Path, split: str, problems: int, workers: int | None) -> list[judge.Sample]:
     tasks = [(split, index) for index in range(problems)]
-    return [sample for some in spread(judge.collect, tasks, workers, out) for sample in some]
+    return [sample for some in spread(judge.collect, tasks, workers, out, JUDGES[part]) for sample in some]
 
 
 # --- cards ----------------------------------------------------------------------------------------------------------------
@@ -93,15 +97,16 @@ def _samples(out: Path, split: str, problems: int, workers: int | None) -> list[
 def _alone(pair: Pair, task: tuple[str, int, Difficulty]) -> Record:
     """One problem by one model alone, full cache, greedy."""
     part, index, difficulty = task
-    models = {"base": pair.base, "wordy": pair.base, "helper": pair.helper, "prm": pair.prm.loaded if pair.prm else pair.base}
+    judging = pair.prm.loaded if pair.prm else pair.base
+    models = {"base": pair.base, "wordy": pair.base, "helper": pair.helper, "prm": judging, "wordy-prm": judging}
     alone = replace(pair, base=models[part], helper=models[part])
-    values = {**presets.default_settings("lab"), "method": "full", "scorer": "none", "temperature": 0.0}
+    values = {**presets.default_settings(pair.name), "method": "full", "scorer": "none", "temperature": 0.0}
     return solve(alone, index, CARD_SEED, difficulty, make_config(**values))
 
 
 def write_card(part: str, out: Path, problems: int, workers: int | None = None) -> None:
     tasks: list[tuple[str, int, Difficulty]] = [(part, index, level) for level in ("easy", "medium", "hard") for index in range(problems)]
-    records = list(spread(_alone, tasks, workers, out, base=part if part == "wordy" else "base"))
+    records = list(spread(_alone, tasks, workers, out, "lab-wordy" if part.startswith("wordy") else "lab"))
     notes = json.loads((out / part / "training.json").read_text(encoding="utf-8"))
     recipe, counters = Recipe(**notes["recipe"]), Counters(**notes["counters"])
     lines = [
@@ -126,8 +131,8 @@ def write_card(part: str, out: Path, problems: int, workers: int | None = None) 
         mine = [record for record, task in zip(records, tasks, strict=True) if task[2] == level]
         shares = [_share(mine, kind) for kind in ("recall", "sum", "product")]
         lines.append(f"| {level} | {100 * sum(one.right for one in mine) / len(mine):.1f} % | " + " | ".join(shares) + " |")
-    if part == "prm":
-        lines += ["", *_judge_lines(out)]
+    if part in JUDGES:
+        lines += ["", *_judge_lines(out / part)]
     lines += [
         "",
         "**Limits.** It knows one kind of story, a few hundred words, and whole numbers from 0 to 99. "
@@ -142,9 +147,9 @@ def _share(records: Sequence[Record], kind: str) -> str:
     return f"{100 * sum(count[1] for count in counts) / total:.1f} %" if total else "–"
 
 
-def _judge_lines(out: Path) -> list[str]:
-    found: dict[str, Any] = json.loads((out / "prm" / "measured.json").read_text(encoding="utf-8"))
-    calibration = Calibration.read(out / "prm")
+def _judge_lines(folder: Path) -> list[str]:
+    found: dict[str, Any] = json.loads((folder / "measured.json").read_text(encoding="utf-8"))
+    calibration = Calibration.read(folder)
 
     def shown(value: float | None) -> str:
         return "–" if value is None else f"{value:.4f}"

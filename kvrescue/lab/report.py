@@ -16,7 +16,6 @@ from kvrescue.config import POLICIES, make_config
 from kvrescue.lab.evaluate import solve
 from kvrescue.lab.story import Difficulty
 from kvrescue.models.load import Pair
-from kvrescue.presets import LAB_SETS
 
 EVALUATED_POLICY = "rkv"
 """The policy of the rows other than ``evicted`` when none is asked for."""
@@ -111,7 +110,7 @@ def measure(
     missing = [at for at in range(len(tasks)) if at not in known]
     if known:
         tick("kept from before", len(known))
-    results = completed(_work, [tasks[at] for at in missing], lab_loader(base=LAB_SETS[models]), workers)
+    results = completed(_work, [tasks[at] for at in missing], lab_loader(model_set=models), workers)
     found: dict[tuple[str, str | None, int | None], list[Record]] = {}
     done: list[Any] = []
     for number, cell in enumerate(cells):

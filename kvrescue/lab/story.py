@@ -8,6 +8,7 @@ skills across steps, so a step that needed both would leave nothing to combine. 
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -196,22 +197,43 @@ WRAP_UP = (
     "Nobody was left out, so there are {total} {item}.",
     "It is still {total} {item}, that is right.",
 )
-"""What a wordy solver adds when everything is known already."""
+"""What a solver of many words adds when everything is known already."""
+STRAYS = tuple(line for line in FILLERS if line.split()[0] in ("It", "Nobody", "The"))
+"""Sentences that a solver whose mind wanders writes between two steps: they begin like other lines of the language."""
 
 
-def wrap_up(story: Story) -> list[str]:
-    return [line.format(place=story.place, total=story.answer, item=story.item) for line in WRAP_UP]
+def wrap_up(story: Story, total: int, again: bool = False) -> list[str]:
+    """The end of many words, with the total as it was written; ``again``: everybody who counts is named once more, twice."""
+    first, second, third, last = (line.format(place=story.place, total=total, item=story.item) for line in WRAP_UP)
+    facts = [recall_line(story, k) for k in range(len(story.facts))] if again else []
+    return [first, second, *facts, third, *facts, last]
+
+
+def back_line(total: int, item: str) -> str:
+    """How a solver finds back after its mind wandered."""
+    return f"Hmm, there are {total} {item}."
 
 
 def answer_line(answer: int) -> str:
     return f"The answer is \\boxed{{ {answer} }}."
 
 
-def solution(story: Story, rng: random.Random | None = None, wait: float = 0.47, wordy: float = 0.47) -> list[str]:
-    """Right steps. With ``rng``: up to three looks back at a sum, each with chance ``wait``, and a wordy end with chance ``wordy``.
+@dataclass(frozen=True)
+class Manner:
+    """How a solver writes: chances of each look back at a sum, of an end of many words, of naming everybody again in it, and of a mind that
+    wanders between two people (for four to six sentences).
 
-    Both chances are below one half, so that a judge that knows the text prefers the straight way.
+    Looks and ends are below one half where nothing else is said, so that a judge that knows the text prefers the straight way.
     """
+
+    looks: float = 0.47
+    ends: float = 0.47
+    again: float = 0.0
+    strays: float = 0.0
+
+
+def solution(story: Story, rng: random.Random | None = None, manner: Manner = Manner()) -> list[str]:  # noqa: B008 - it is frozen
+    """Right steps; with ``rng``, in a ``manner``: up to three looks back at a sum, and so on."""
     lines, before = [start_line(story)], story.start
     for k, fact in enumerate(story.facts):
         lines.append(recall_line(story, k))
@@ -219,11 +241,13 @@ def solution(story: Story, rng: random.Random | None = None, wait: float = 0.47,
             lines.append(product_line(story, fact))
         lines.append(sum_line(story, before, fact.sign, fact.total))
         turn = 0
-        while rng and turn < MOST_CHECKS and rng.random() < wait:
+        while rng and turn < MOST_CHECKS and rng.random() < manner.looks:
             lines.append(check_line(before, fact.sign, fact.total, turn))
             turn += 1
         before = story.totals[k]
-    if rng and rng.random() < wordy:
-        lines += wrap_up(story)
+        if rng and manner.strays and fact is not story.facts[-1] and rng.random() < manner.strays:
+            lines += [*rng.sample(STRAYS, rng.randint(4, 6)), back_line(before, story.item)]
+    if rng and rng.random() < manner.ends:
+        lines += wrap_up(story, story.answer, manner.again > 0 and rng.random() < manner.again)
     lines.append(answer_line(story.answer))
     return lines

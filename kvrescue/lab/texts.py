@@ -85,20 +85,24 @@ def _claim(rng: random.Random, item: str, products: float) -> str:
     return f"So {a} {sign} {b} = {c} {item}.\n\n"
 
 
-WORDY_LOOKS, WORDY_ENDS = (0.3, 0.9, 0.9), (0.2, 0.9)
-"""A wordy solver's chance to look back at a sum, and to end with many words: drawn anew for each story, so that the model goes on in the
-manner it finds, and a chain whose looks back are suppressed reads like one of a solver who seldom looks back."""
+WORDY_LOOKS, WORDY_ENDS, WORDY_STRAYS = (0.3, 0.9, 0.9), (0.2, 0.9, 0.9), 0.3
+"""A wordy solver's chance to look back at a sum, to end with many words, and to let its mind wander: the first two are drawn anew for each
+story, so that the model goes on in the manner it finds, and a chain whose looks back are suppressed reads like one of a solver who seldom
+looks back."""
 
 
-def stories(rng: random.Random, rows: int, dial: story.Dial, closing: float = 0.25, *, wordy: bool = False) -> Batch:
+def stories(rng: random.Random, rows: int, dial: story.Dial, closing: float = 0.25, *, wordy: bool = False, judge: bool = False) -> Batch:
     """Whole problems. A share (``closing``) is cut at a step by the closing prompt and the true answer, which is all that is learned
     then: the model answers when it is asked to, is unsure while it cannot know, and never says the prompt by itself. A third of
     the cuts fall where every sum is done, so that it also learns to be sure, and a third within four lines before that, where a
-    last sum is easily overlooked."""
+    last sum is easily overlooked.
+
+    A ``judge`` reads what a wandering mind writes and learns to go on behind it, never to expect it."""
     made: list[Row] = []
     for _ in range(rows):
         told = story.make_story(rng, dial, distinct=False)
-        lines = story.solution(told, rng, rng.choice(WORDY_LOOKS), rng.choice(WORDY_ENDS)) if wordy else story.solution(told, rng)
+        wordy_manner = story.Manner(rng.choice(WORDY_LOOKS), rng.choice(WORDY_ENDS), 0.9, WORDY_STRAYS) if wordy else story.Manner()
+        lines = story.solution(told, rng, wordy_manner)
         if rng.random() < closing:
             done = lines.index(story.WRAP_UP[0]) if story.WRAP_UP[0] in lines else len(lines) - 1
             last = len(lines) - 1
@@ -108,11 +112,16 @@ def stories(rng: random.Random, rows: int, dial: story.Dial, closing: float = 0.
             answer = [*language.encode(f" {told.answer} }}."), language.vocabulary()[language.END]]
             made.append((ids[:-1] + language.encode("\n\n") + asked + answer, [False] * (len(ids) + len(asked)) + [True] * len(answer)))
         else:
-            made.append(_row(told.text, lines))
+            made.append(_row(told.text, lines, story.STRAYS if judge else ()))
     return _batch(made)
 
 
-def _row(problem: str, lines: Sequence[str]) -> Row:
-    prompt = language.encode(f" {problem}\n\n")
-    steps = [*language.encode("\n\n".join(lines)), language.vocabulary()[language.END]]
-    return prompt + steps, [False] * len(prompt) + [True] * len(steps)
+def _row(problem: str, lines: Sequence[str], unlearned: Sequence[str] = ()) -> Row:
+    """``unlearned`` lines are read only."""
+    ids = language.encode(f" {problem}\n\n")
+    learn = [False] * len(ids)
+    for line in lines:
+        step = language.encode(line if line is lines[-1] else f"{line}\n\n")
+        ids += step
+        learn += [line not in unlearned] * len(step)
+    return [*ids, language.vocabulary()[language.END]], [*learn, True]

@@ -45,7 +45,9 @@ class Recipe:
     start: str | None = None
     """A part trained before, whose weights this one begins with; it reads whole stories only."""
     wordy: bool = False
-    """Stories of solvers who look back often and end with many words."""
+    """Stories of solvers who look back often, let their minds wander and end with many words."""
+    judge: bool = False
+    """It learns to go on behind what a wandering mind wrote, not to expect it."""
     enough: float = 0.93
     """Share of right predictions that ends a preparing phase; a quarter of ``tokens`` ends it in any case."""
 
@@ -97,7 +99,7 @@ def make_batch(recipe: Recipe, phase: int, step: int, progress: float) -> texts.
     if rng.random() < (0.1 if recipe.start else max(0.1, 0.8 - 0.9 * progress)):
         return texts.drills(rng, 16)
     level = rng.choices(list(story.DIALS.values()), [0.25, 0.4, 0.35])[0]
-    return texts.stories(rng, recipe.rows, level, wordy=recipe.wordy)
+    return texts.stories(rng, recipe.rows, level, wordy=recipe.wordy, judge=recipe.judge)
 
 
 def loss_and_hits(model: LlamaForCausalLM, batch: texts.Batch) -> tuple[Tensor, float]:

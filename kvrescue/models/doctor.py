@@ -110,7 +110,7 @@ def shapes_of(name: str, gpu: bool, quantise: Mapping[str, str] | None = None, f
     parts = MODEL_SETS[name].parts
     if not parts:
         if name in LAB_SETS:
-            folders = {"base": LAB_SETS[name], "helper": "helper", "prm": "prm"}
+            folders = LAB_SETS[name]
             configs = {part: json.loads((LAB_FOLDER / folder / "config.json").read_text(encoding="utf-8")) for part, folder in folders.items()}
             return {part: (f"lab-{folders[part]}", Weights(Shape.of(SimpleNamespace(**config)), "fp32")) for part, config in configs.items()}
         whole = Weights(SMOLLM2, "bf16" if gpu else "fp32")

@@ -123,7 +123,7 @@ def _load_models(choice: Choice, device: str | None, say: Progress) -> Pair:
     name = choice.known_set
     assert name is not None  # there is no base
     if name in LAB_SETS:
-        return load_lab(LAB_FOLDER, device, say, base=LAB_SETS[name])
+        return load_lab(LAB_FOLDER, device, say, name)
     if MODEL_SETS[name].parts:
         return _hub_set(name, choice, device, say)
     folder = ensure_smollm2(say)
@@ -148,23 +148,23 @@ def _hub_set(name: str, choice: Choice, device: str | None, say: Progress) -> Pa
     return Pair(name, models["base"], models["helper"], chosen.note, prm)
 
 
-def load_lab(folder: Path, device: str | None = None, say: Progress = print, base: str = "base") -> Pair:
-    """The bundled tiny models: a base, ``helper`` and ``prm`` below ``folder``. They run on the CPU: a GPU would only add delays."""
+def load_lab(folder: Path, device: str | None = None, say: Progress = print, model_set: str = "lab") -> Pair:
+    """The bundled tiny models of a set, below ``folder``. They run on the CPU: a GPU would only add delays."""
     where = device or "cpu"
-    parts = (base, "helper", "prm")
-    for part in parts:
+    parts = LAB_SETS[model_set]
+    for part in parts.values():
         if not (folder / part / "model.safetensors").is_file():
             raise ConfigError("models", f"The lab's {part} is missing in {folder.name}; make the models with: python -m kvrescue lab train --all")
     say("loading the lab's models")
-    writer, helper, judge = (load_model(str(folder / part), part, where, shown=f"lab-{part}") for part in parts)
-    name = next(name for name, one in LAB_SETS.items() if one == base)
-    return Pair(name, writer, helper, MODEL_SETS[name].note, Prm(judge, Calibration.read(folder / "prm")), read_estimator(folder / "estimator"))
+    writer, helper, judge = (load_model(str(folder / part), part, where, shown=f"lab-{part}") for part in parts.values())
+    prm = Prm(judge, Calibration.read(folder / parts["prm"]))
+    return Pair(model_set, writer, helper, MODEL_SETS[model_set].note, prm, read_estimator(folder / "estimator"))
 
 
-def lab_fingerprint(folder: Path = LAB_FOLDER, base: str = "base") -> str:
-    """Changes when any of the models of the lab with this base does."""
+def lab_fingerprint(folder: Path = LAB_FOLDER, model_set: str = "lab") -> str:
+    """Changes when any of the models of a set of the lab does."""
     found = hashlib.sha256()
-    for part in sorted((base, "estimator", "helper", "prm")):
+    for part in sorted((*LAB_SETS[model_set].values(), "estimator")):
         for file in sorted((folder / part).rglob("*")):
             if file.suffix == ".safetensors" or file.name == CALIBRATION_FILE:
                 found.update(file.relative_to(folder).as_posix().encode() + file.read_bytes())

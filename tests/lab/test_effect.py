@@ -114,7 +114,7 @@ def test_the_models_share_a_vocabulary_and_are_small():
     files = [path for path in LAB_FOLDER.rglob("*") if path.is_file()]
     weights = [path for path in files if path.suffix == ".safetensors"]
     assert sum(path.stat().st_size for path in files if "report" not in path.parts) < 20e6
-    assert {path.parent.name for path in weights} == {"base", "wordy", "helper", "prm", "estimator"}
+    assert {path.parent.name for path in weights} == {"base", "wordy", "helper", "prm", "wordy-prm", "estimator"}
     assert not [path for path in files if path.suffix in (".bin", ".pt", ".pth", ".pkl")]
 
 

@@ -113,7 +113,7 @@ def test_files_of_a_report(tmp_path):
         (["report", "--budgets", "8"], "budget is 8; it must be larger than the window"),
         (["problem", "--seed", "-1"], "seed is '-1'"),
         (["train"], "Name what to train"),
-        (["train", "judge"], "part is 'judge'; allowed: base, wordy, helper, prm, estimator."),
+        (["train", "judge"], "part is 'judge'; allowed: base, wordy, helper, prm, wordy-prm, estimator."),
     ],
 )
 def test_bad_input_gets_a_sentence(arguments, sentence, capsys):

@@ -47,6 +47,16 @@ def test_the_closing_prompt_is_never_learned_but_its_answer_is():
         assert learned == f" {read_story(told).answer} }}.{language.END}"
 
 
+def test_a_judge_reads_what_a_wandering_mind_writes_and_does_not_learn_to_expect_it():
+    def strays(learned: str) -> int:
+        return sum(learned.count(line) for line in story.STRAYS)
+
+    rows = [make_batch(replace(SMALL, wordy=True, judge=judge), 2, step, 1.0) for judge in (False, True) for step in range(12)]
+    solver, judge = ([shown(batch, row)[1] for batch in some for row in range(len(batch.ids))] for some in (rows[:12], rows[12:]))
+    assert sum(map(strays, solver)) > 20 and not sum(map(strays, judge))
+    assert any("Hmm, there are" in learned for learned in judge)
+
+
 def test_data_of_a_step_depend_on_its_number_alone():
     one, other = (make_batch(SMALL, 2, 5, 0.5) for _ in range(2))
     assert torch.equal(one.ids, other.ids) and torch.equal(one.labels, other.labels)
