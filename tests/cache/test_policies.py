@@ -231,7 +231,7 @@ def test_too_many_forced_slots_are_refused():
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=30), st.integers(1, 30), st.integers(0, 5), st.integers(0, 5))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_selection_equals_a_plain_sort(scores, keep, recent, sinks):
     total = len(scores)
     forced = {i for i in range(total) if i < sinks or i >= total - recent}

@@ -84,7 +84,7 @@ def test_entropy_comes_first_and_each_guard_reports_once():
     st.floats(0.2, 1.5),
     st.integers(1, 20),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_recorded_signals_give_the_same_verdict_as_live(tokens, tau_ent, tau_cmp, window):
     config = make_config(ent_window=window, tau_ent=tau_ent, cmp_window=32, cmp_stride=4, tau_cmp=tau_cmp)
     guards, text, live = CandidateGuards(config), "", None

@@ -54,7 +54,7 @@ def test_boxes_and_repetition():
 
 
 @given(st.text(max_size=400))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_any_text_gets_a_score(text):
     score, detail = rule_score(text, [text], text)
     assert 0 <= score <= 1 and detail["claims"] >= len(detail["wrong"])
