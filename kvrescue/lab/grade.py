@@ -101,8 +101,8 @@ class Ledger:
     sums: list[_Sum] = field(default_factory=list)
     checks: int = 0
     """Looks back at the newest sum."""
-    ends: list[list[str]] = field(default_factory=list)
-    """What is left of each end of many words that was begun; one is gone through to the answer."""
+    wrapped: int = 0
+    """The line of the wordy end that was written last; once begun it is gone through, and all but its first line may come again."""
     answered: bool = False
 
     def grade(self, text: str) -> Grade:
@@ -118,8 +118,8 @@ class Ledger:
             return ("start",)
         if self.pending is not None:
             return ("product",) if self.pending.packs and self.product is None else ("sum",)
-        if self.ends:
-            return tuple(_parse(end[0])[0] if end else "answer" for end in self.ends)
+        if self.wrapped:
+            return (f"wrap-{self.wrapped + 1}",) if self.wrapped < len(story.WRAP_UP) else ("answer", "wrap-2")
         go_on = ("answer", "wrap-1") if self.facts >= len(self.story.facts) else ("recall", "back")
         return (*go_on, "check") if self.sums and self.checks < story.MOST_CHECKS else go_on
 
@@ -128,17 +128,13 @@ class Ledger:
         groups = found.groupdict()
         if groups.get("item", told.item) != told.item or groups.get("place", told.place) != told.place:
             return "recall"
-        if self.ends and kind != "answer":
-            return None if any(end and end[0] == found.group() for end in self.ends) else "recall"
         if kind == "start":
             return None if int(found["total"]) == told.start else "recall"
         if kind == "recall":
             opener = "Next" if self.facts else "First"
             return None if _fact(found) == told.facts[self.facts] and found["opener"] == opener else "recall"
-        if kind in ("answer", "back"):
-            return None if int(found["total"]) == self.total else "recall"
-        if kind == "wrap-1":
-            return None
+        if kind in ("answer", "back") or kind.startswith("wrap"):
+            return None if kind == "wrap-1" or int(found["total"]) == self.total else "recall"
         if kind == "product":
             assert self.pending is not None
             packs, amount, result = int(found["packs"]), int(found["amount"]), int(found["result"])
@@ -168,16 +164,13 @@ class Ledger:
         kind, found = _parse(text)
         if found is None or kind not in self._allowed():
             return grade
-        if self.ends and kind != "answer":
-            self.ends = [end[1:] for end in self.ends if end and _parse(end[0])[0] == kind]
-        elif kind == "start":
+        if kind == "start":
             self.total = int(found["total"])
         elif kind == "recall":
             self.pending, self.product = _fact(found), None
             self.facts += 1
-        elif kind == "wrap-1":
-            assert self.total is not None
-            self.ends = [story.wrap_up(self.story, self.total, again)[1:] for again in (False, True)]
+        elif kind.startswith("wrap"):
+            self.wrapped = int(kind[-1])
         elif kind == "product":
             self.product = int(found["result"])
         elif kind == "sum":

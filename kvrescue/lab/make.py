@@ -25,13 +25,14 @@ RECIPES: dict[str, Recipe] = {
     "base": Recipe(hidden=64, layers=3, heads=4, seed=1, tokens=36_000_000),
     "helper": Recipe(hidden=48, layers=3, heads=4, seed=2, tokens=36_000_000, mlp=32),
     "prm": Recipe(hidden=64, layers=3, heads=4, seed=3, tokens=36_000_000),
-    "wordy": Recipe(hidden=64, layers=3, heads=4, seed=11, tokens=12_000_000, rate=1e-3, start="base", wordy=True),
-    "wordy-prm": Recipe(hidden=64, layers=3, heads=4, seed=13, tokens=8_000_000, rate=1e-3, start="prm", wordy=True, judge=True),
+    "wordy": Recipe(hidden=64, layers=3, heads=4, seed=11, tokens=16_000_000, rate=1e-3, start="base", wordy=True),
+    "wordy-prm": Recipe(hidden=64, layers=3, heads=4, seed=13, tokens=6_000_000, rate=1e-3, start="prm", wordy=True, judge=True),
 }
 ROLES = {
     "base": "the capable model whose cache is evicted",
     "helper": "the smaller model that keeps everything: the base's recipe and number of tokens, narrower layers",
-    "wordy": "the base, trained on with stories of solvers who look back often, let their minds wander, and go over everything twice at the end: what ReCo can spare",
+    "wordy": "the base, trained on with stories of solvers who look back often, let their minds wander, and say the total again and again at the end: what "
+    "ReCo can spare",
     "wordy-prm": "the judge of the wordy base: the process reward model, trained on with the same solvers' stories; what their minds wander "
     "off to it only reads, so that it goes on rewarding low what says nothing",
     "prm": "the judge: a language model of the base's size, trained from another seed, that verifies steps",

@@ -202,11 +202,13 @@ STRAYS = tuple(line for line in FILLERS if line.split()[0] in ("It", "Nobody", "
 """Sentences that a solver whose mind wanders writes between two steps: they begin like other lines of the language."""
 
 
-def wrap_up(story: Story, total: int, again: bool = False) -> list[str]:
-    """The end of many words, with the total as it was written; ``again``: everybody who counts is named once more, twice."""
-    first, second, third, last = (line.format(place=story.place, total=total, item=story.item) for line in WRAP_UP)
-    facts = [recall_line(story, k) for k in range(len(story.facts))] if again else []
-    return [first, second, *facts, third, *facts, last]
+STRAY_LINES = (3, 5)
+
+
+def wrap_up(story: Story, rounds: int = 1) -> list[str]:
+    """The end of many words: all but its first line may come in several ``rounds``."""
+    first, *others = (line.format(place=story.place, total=story.answer, item=story.item) for line in WRAP_UP)
+    return [first, *(others * rounds)]
 
 
 def back_line(total: int, item: str) -> str:
@@ -220,15 +222,15 @@ def answer_line(answer: int) -> str:
 
 @dataclass(frozen=True)
 class Manner:
-    """How a solver writes: chances of each look back at a sum, of an end of many words, of naming everybody again in it, and of a mind that
-    wanders between two people (for four to six sentences).
+    """How a solver writes: the chance of each look back at a sum and of an end of many words, how often that end goes round, and the chance
+    that the mind wanders between two people.
 
     Looks and ends are below one half where nothing else is said, so that a judge that knows the text prefers the straight way.
     """
 
     looks: float = 0.47
     ends: float = 0.47
-    again: float = 0.0
+    rounds: tuple[int, int] = (1, 1)
     strays: float = 0.0
 
 
@@ -246,8 +248,8 @@ def solution(story: Story, rng: random.Random | None = None, manner: Manner = Ma
             turn += 1
         before = story.totals[k]
         if rng and manner.strays and fact is not story.facts[-1] and rng.random() < manner.strays:
-            lines += [*rng.sample(STRAYS, rng.randint(4, 6)), back_line(before, story.item)]
+            lines += [*rng.sample(STRAYS, rng.randint(*STRAY_LINES)), back_line(before, story.item)]
     if rng and rng.random() < manner.ends:
-        lines += wrap_up(story, story.answer, manner.again > 0 and rng.random() < manner.again)
+        lines += wrap_up(story, rng.randint(*manner.rounds))
     lines.append(answer_line(story.answer))
     return lines

@@ -85,7 +85,7 @@ def _claim(rng: random.Random, item: str, products: float) -> str:
     return f"So {a} {sign} {b} = {c} {item}.\n\n"
 
 
-WORDY_LOOKS, WORDY_ENDS, WORDY_STRAYS = (0.3, 0.9, 0.9), (0.2, 0.9, 0.9), 0.3
+WORDY_LOOKS, WORDY_ENDS, WORDY_ROUNDS, WORDY_STRAYS = (0.3, 0.9, 0.9), (0.2, 0.9, 0.9), (4, 8), 0.3
 """A wordy solver's chance to look back at a sum, to end with many words, and to let its mind wander: the first two are drawn anew for each
 story, so that the model goes on in the manner it finds, and a chain whose looks back are suppressed reads like one of a solver who seldom
 looks back."""
@@ -101,7 +101,7 @@ def stories(rng: random.Random, rows: int, dial: story.Dial, closing: float = 0.
     made: list[Row] = []
     for _ in range(rows):
         told = story.make_story(rng, dial, distinct=False)
-        wordy_manner = story.Manner(rng.choice(WORDY_LOOKS), rng.choice(WORDY_ENDS), 0.9, WORDY_STRAYS) if wordy else story.Manner()
+        wordy_manner = story.Manner(rng.choice(WORDY_LOOKS), rng.choice(WORDY_ENDS), WORDY_ROUNDS, WORDY_STRAYS) if wordy else story.Manner()
         lines = story.solution(told, rng, wordy_manner)
         if rng.random() < closing:
             done = lines.index(story.WRAP_UP[0]) if story.WRAP_UP[0] in lines else len(lines) - 1

@@ -22,7 +22,7 @@ levels = st.sampled_from(story.DIFFICULTIES)
 def test_a_story_is_solved_by_its_own_solution_and_read_back_from_its_text(seed, level):
     told = story.held_out(seed, 0, level)
     assert all(0 <= total <= story.TOP for total in (told.start, *told.totals))
-    lines = story.solution(told, random.Random(seed), story.Manner(0.5, 0.5, 0.5))
+    lines = story.solution(told, random.Random(seed), story.Manner(0.5, 0.5, (1, 3)))
     assert all(grade.right for grade in grade_steps(told, lines))
     assert replace(read_story(told.text), difficulty=level) == told
     assert lines[-1] == f"The answer is \\boxed{{ {told.answer} }}."
@@ -31,7 +31,7 @@ def test_a_story_is_solved_by_its_own_solution_and_read_back_from_its_text(seed,
 @given(seeds, levels)
 def test_text_and_tokens_are_one_to_one(seed, level):
     told = story.held_out(seed, 1, level)
-    text = " " + told.text + "\n\n" + "\n\n".join(story.solution(told, random.Random(seed), story.Manner(0.5, 0.5, 0.5, 0.5)))
+    text = " " + told.text + "\n\n" + "\n\n".join(story.solution(told, random.Random(seed), story.Manner(0.5, 0.5, (1, 3), 0.5)))
     ids = language.encode(text)
     tokenizer = make_tokenizer()
     assert tokenizer.encode(text, add_special_tokens=False) == ids
@@ -128,37 +128,23 @@ def test_looks_back_take_turns_and_end():
 def test_a_wordy_end_is_gone_through_once_begun():
     told = replace(TOLD, facts=TOLD.facts[:1], totals=TOLD.totals[:1])
     ledger = Ledger(told)
-    first, second, *others = story.wrap_up(told, told.answer)
+    first, second, *others = story.wrap_up(told)
     for line in (*DONE[:3], first):
         assert ledger.commit(line).right
     assert ledger.grade("The answer is \\boxed{ 42 }.").error == ledger.grade(first).error == "form"
     assert ledger.grade(second.replace("42", "41")).error == ledger.grade(second.replace("stall", "barn")).error == "recall"
+    for line in (second, *others, second, *others):
+        assert ledger.commit(line).right, "it may go round"
+    assert ledger.grade(others[0]).error == "form"
     for line in (second, *others, "The answer is \\boxed{ 42 }."):
         assert ledger.commit(line).right
-
-
-def test_naming_everybody_again_is_held_to_the_story_and_to_the_total_as_written():
-    written = ["At first there are 34 pears.", "First, Sue brings 8 pears.", "So 34 + 8 = 43 pears."]
-    told = replace(TOLD, facts=TOLD.facts[:1], totals=TOLD.totals[:1])
-    end = story.wrap_up(told, 43, again=True)
-    assert len(end) == 6 and end[2] == end[4] == "First, Sue brings 8 pears."
-    ledger, short = Ledger(told), Ledger(told)
-    for line in [*written, *end[:2]]:
-        ledger.commit(line)
-        short.commit(line)
-    assert ledger.grade(end[2].replace("8", "9")).error == "recall"
-    assert ledger.commit(end[2]).right and ledger.grade(end[4]).error == "form", "once in each round"
-    assert ledger.grade(end[3].replace("43", "42")).error == "recall", "as it was written, right or wrong"
-    for line in (*end[3:], "The answer is \\boxed{ 43 }."):
-        assert ledger.commit(line).right
-    assert short.commit(end[3]).right and short.grade(end[5]).right, "an end without it is one too"
 
 
 def test_a_wandering_mind_says_nothing_and_finds_back():
     solver = story.Manner(strays=1.0)
     lines = story.solution(TOLD, random.Random(0), solver)
     strays = [line for line in lines if line in story.STRAYS]
-    assert 4 <= len(strays) <= 6 and lines[lines.index(strays[-1]) + 1] == "Hmm, there are 42 pears."
+    assert 3 <= len(strays) <= 5 and lines[lines.index(strays[-1]) + 1] == "Hmm, there are 42 pears."
     for line, grade in zip(lines, grade_steps(TOLD, lines), strict=True):
         assert (grade.error, grade.kind) == ("form", "stray") if line in strays else grade.right
     ledger = Ledger(TOLD)
