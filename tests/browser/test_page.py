@@ -427,14 +427,6 @@ def test_the_replay_bar_fits_a_phone(served, visit, width):
         assert one.bounding_box()["height"] >= 24
 
 
-def test_the_viewer_speaks_korean_when_asked(served, visit):
-    page = visit(served[1])
-    page.goto(f"{served[1]}?lang=ko&trace=lab-easy")
-    expect(page.locator(".kvr-run .kvr-replay-what")).to_contain_text("녹화된 실행")
-    expect(page.locator(".kvr-card").first).to_contain_text("1단계")
-    expect(page.locator(".kvr-end")).to_contain_text("상자 안에 답을 썼습니다")
-
-
 def test_a_run_is_saved_as_tables(served, visit):
     page = visit(served[1], recorded=True)
     page.wait_for_selector(".kvr-end")
@@ -722,6 +714,7 @@ def test_the_static_site_replays_without_any_server_of_ours(visit, tmp_path):
         expect(page.locator("#claim")).to_contain_text("언어 모델은")
         page.locator("#recordings a").nth(2).click()
         expect(page.locator("html")).to_have_attribute("lang", "ko")
+        expect(page.get_by_role("link", name="English")).to_be_visible()
         expect(page.locator(".kvr-run")).to_contain_text("녹화된 실행")
         expect(page.locator(".kvr-plot .main-svg").first).to_be_visible()
         page.goto("about:blank")  # nothing is being fetched when the server goes
@@ -731,25 +724,6 @@ def test_the_static_site_replays_without_any_server_of_ours(visit, tmp_path):
 class QuietHandler(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         pass
-
-
-def test_a_korean_browser_gets_a_korean_page(served, browser):
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, locale="ko-KR")
-    page = context.new_page()
-    page.goto(f"{served[1]}?trace=none")
-    expect(page.get_by_role("button", name="실행", exact=True)).to_be_visible()
-    expect(page.locator("#kvr-models")).to_contain_text("준비됨")
-    expect(page.locator("#kvr-title")).to_contain_text("언어 모델은")
-    expect(page.locator("#kvr-method")).to_contain_text("도우미 혼자")
-    expect(page.get_by_label("KV 예산 (토큰)").first).to_be_visible()
-    page.fill("#kvr-problem textarea", "")
-    page.click("#kvr-run")
-    expect(page.get_by_text("문제가 비어 있습니다. 풀 문제를 입력하십시오.")).to_be_visible()
-    page.fill("#kvr-problem textarea", "How many words?")
-    page.click("#kvr-run")
-    expect(page.locator(".kvr-run .kvr-end")).to_be_visible(timeout=20_000)
-    expect(page.locator("#kvr-status-line")).to_contain_text("끝났습니다")
-    context.close()
 
 
 def test_the_server_tells_how_it_is_without_texts(served, visit):
