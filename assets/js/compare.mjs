@@ -5,7 +5,7 @@ import { button, el, glyph, put, setText } from "./dom.mjs";
 import { createMemory, memoryLegend } from "./memory.mjs";
 import { countsAt, firstDifference, merge } from "./merge.mjs";
 import { createReplay } from "./replay.mjs";
-import { createShare, fileName, pageAddress } from "./share.mjs";
+import { createShare, fileName, pageAddress, settingsQuery } from "./share.mjs";
 import { sparkline } from "./sparkline.mjs";
 import { apply, isClosing, newState } from "./state.mjs";
 import { createSteps } from "./steps.mjs";
@@ -99,7 +99,10 @@ export function createCompare({ t, api, onOpen, onRun }) {
   }
 
   function link() {
-    return `${pageAddress(api)}${about?.id ? `?trace=${encodeURIComponent(about.id)}&compare=1&step=${(replay.step() ?? -1) + 1}` : ""}`;
+    if (about?.id) return `${pageAddress(api)}?trace=${encodeURIComponent(about.id)}&compare=1&step=${(replay.step() ?? -1) + 1}`;
+    // The first run's settings stand for all: what a method wants otherwise comes with the method.
+    const headers = whole().map((state) => state.header);
+    return `${pageAddress(api)}?${settingsQuery(headers[0], headers.map(({ config }) => String(config.method)))}`;
   }
 
   return {

@@ -35,9 +35,10 @@ export function curlCall(header, url) {
   return `curl -s -X POST ${quoted(address)} -H 'Content-Type: application/json' \\\n  -d ${quoted(body)} \\\n  | sed 's/.*"event_id": *"\\([^"]*\\)".*/\\1/' | xargs -I{} curl -sN ${quoted(`${address}/{}`)}\n`;
 }
 
-/** Problem, models and settings in a query: they fill the form again and start nothing. */
-export function settingsQuery(header) {
-  const bytes = new TextEncoder().encode(JSON.stringify({ models: header.model_set || null, problem: String(header.problem), reference: String(header.reference ?? ""), settings: header.config }));
+/** Problem, models and settings in a query: they fill the form again and start nothing. @param {string[]} [methods] of a comparison */
+export function settingsQuery(header, methods) {
+  const given = { models: header.model_set || null, problem: String(header.problem), reference: String(header.reference ?? ""), settings: header.config, methods };
+  const bytes = new TextEncoder().encode(JSON.stringify(given));
   const text = btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
   return `settings=${text.replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "")}`;
 }

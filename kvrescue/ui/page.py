@@ -117,7 +117,7 @@ def build_page(*backends: Backend) -> Served:
                     advanced = _grid(settings.ADVANCED, defaults)
                 with gr.Accordion(label("page.reco"), open=False, elem_id="kvr-reco"):
                     reco = _grid(settings.RECO, defaults)
-                with gr.Accordion(label("page.compared"), open=False, elem_id="kvr-compared"):
+                with gr.Accordion(label("page.compared"), open=False, elem_id="kvr-compared") as comparing:
                     methods = gr.CheckboxGroup(
                         settings.method_choices(words("en")), value=COMPARED, label=label("page.methods"), interactive=True, elem_id="kvr-methods"
                     )
@@ -151,7 +151,7 @@ def build_page(*backends: Backend) -> Served:
         )
         spoken = [title, example, method, methods, difficulty, *(by_field[field] for field in settings.CHOSEN)]
         demo.load(page.speak, None, spoken, queue=False, **_QUIET)
-        demo.load(page.from_link, None, [models_choice, problem, reference, *inputs], **_QUIET)
+        demo.load(page.from_link, None, [models_choice, problem, reference, methods, comparing, *inputs], **_QUIET)
         gr.on([demo.load, timer.tick], page.poll, models_choice, [models, timer], queue=False, **_QUIET)
 
         opening = gr.State(None, time_to_live=3600)

@@ -583,6 +583,28 @@ def test_a_live_comparison_runs_the_methods_one_after_another(served, visit):
     assert len(read_runs(download.value.path())) == 3
 
 
+def test_a_link_to_a_comparison_fills_the_form_and_the_methods(served, visit):
+    page = visit(served[1])
+    expect(page.locator("#kvr-models")).to_contain_text("ready on")
+    page.locator("#kvr-compared button").first.click()
+    page.locator("#kvr-methods").get_by_label("Full KV", exact=True).uncheck()
+    page.fill("#kvr-budget input[type=number]", "96")
+    page.keyboard.press("Tab")
+    page.fill("#kvr-problem textarea", "How many words?")
+    page.click("#kvr-compare")
+    expect(page.locator("#kvr-run")).to_be_enabled(timeout=20_000)
+    page.locator(".kvr-compare .kvr-share summary").click()
+    page.locator(".kvr-compare").get_by_role("button", name="Copy link").click()
+    page.goto(page.locator(".kvr-compare .kvr-copy").input_value())
+    expect(page.locator("#kvr-problem textarea")).to_have_value("How many words?")
+    expect(page.locator("#kvr-budget input[type=number]")).to_have_value("96")
+    expect(page.locator("#kvr-methods").get_by_label("Evicted", exact=True)).to_be_checked()
+    expect(page.locator("#kvr-methods").get_by_label("KV-Rescue", exact=True)).to_be_checked()
+    expect(page.locator("#kvr-methods").get_by_label("Full KV", exact=True)).not_to_be_checked()
+    expect(page.locator(".kvr-compare-lane")).to_have_count(0)
+    expect(page.locator(".kvr-card")).to_have_count(0)
+
+
 def test_a_comparison_needs_two_methods(served, visit):
     page = visit(served[1])
     page.locator("#kvr-compared button").first.click()

@@ -25,9 +25,10 @@ test("no quote of a problem ends the shell's", () => {
 });
 
 test("a link carries problem, models and settings", () => {
-  const text = settingsQuery(header).replace("settings=", "").replaceAll("-", "+").replaceAll("_", "/");
-  const read = JSON.parse(new TextDecoder().decode(Uint8Array.from(atob(text), (one) => one.charCodeAt(0))));
-  assert.deepEqual(read, { models: "lab", problem: header.problem, reference: String(header.reference ?? ""), settings: header.config });
+  const read = (query) => JSON.parse(new TextDecoder().decode(Uint8Array.from(atob(query.replace("settings=", "").replaceAll("-", "+").replaceAll("_", "/")), (one) => one.charCodeAt(0))));
+  const run = { models: "lab", problem: header.problem, reference: String(header.reference ?? ""), settings: header.config };
+  assert.deepEqual(read(settingsQuery(header)), run);
+  assert.deepEqual(read(settingsQuery(header, ["full", "reco"])), { ...run, methods: ["full", "reco"] });
 });
 
 test("a summary keeps hostile text in fences that it cannot close", () => {
