@@ -120,6 +120,7 @@ export function createCompare({ t, api, onOpen, onRun }) {
     /** @param {number} index which run @param {object[]} events more of it */
     append(index, events, told) {
       about = told;
+      share.address(Boolean(api || about?.id));
       while (lanes.length <= index) add();
       lanes[index].append(events);
       setText(problem, String(lanes[0].whole().header?.problem ?? ""));

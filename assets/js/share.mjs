@@ -58,9 +58,11 @@ export function createShare({ t, files, copies }) {
   told.setAttribute("role", "status");
   const buttons = [
     ...Object.keys(files).map((kind) => button("kvr-button", t(`share.${kind}`), () => file(kind))),
-    ...Object.keys(copies).map((kind) => button("kvr-button", t(`share.${kind}`), () => copy(kind))),
+    ...Object.keys(copies).map((kind) => button(`kvr-button kvr-copy-${kind}`, t(`share.${kind}`), () => copy(kind))),
   ];
-  put(root, el("summary", "kvr-button", t("share.title")), put(el("div", "kvr-replay-row"), ...buttons), copied, told);
+  const nowhere = el("p", "kvr-note", t("share.nolink"));
+  nowhere.hidden = true;
+  put(root, el("summary", "kvr-button", t("share.title")), put(el("div", "kvr-replay-row"), ...buttons), nowhere, copied, told);
 
   async function file(kind) {
     const made = await files[kind]();
@@ -84,6 +86,11 @@ export function createShare({ t, files, copies }) {
 
   return {
     root,
+    /** Whether what is shown has an address. */
+    address(has) {
+      root.querySelector(".kvr-copy-link").hidden = !has;
+      nowhere.hidden = has;
+    },
     reset() {
       copied.hidden = true;
       setText(told, "");

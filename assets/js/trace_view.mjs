@@ -135,6 +135,8 @@ export function createRun({ t, loadPlotly, emit, api, onOpen, forks }) {
     about = told;
     for (const event of events) all.push(event);
     showUpTo(all.length);
+    // Without a page that can run things, only recordings have an address.
+    share.address(Boolean(api || about?.id));
     parts.replay.update(all, aboutWords(about, isClosing(all.at(-1)), t), isClosing(all.at(-1)) || about !== null);
   }
 
