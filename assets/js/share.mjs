@@ -3,6 +3,7 @@
 import { save, signalsCsv, stepsCsv } from "./csv.mjs";
 import { button, el, put, setText } from "./dom.mjs";
 import { summaryOf } from "./markdown.mjs";
+import { painted } from "./picture.mjs";
 
 const SEPARATE = ["method", "policy", "budget", "n", "seed"];
 
@@ -103,9 +104,9 @@ export const pageAddress = (api) => api ?? new URL(location.pathname, location.o
 
 /**
  * @param {{t: import("./i18n.mjs").Translator, run: () => {state: object, text: string, recorded: string|null, step: number|null, look: string},
- *   picture: () => Promise<Blob|null>, vector: () => Promise<string|null>, api: string|null}} options `api`: the page's address, null where nothing can be run
+ *   picture: (whole: object) => Promise<string|null>, api: string|null}} options `picture`: all charts of a run as SVG; `api`: the page's address, null where nothing can be run
  */
-export function shareOfRun({ t, run, picture, vector, api }) {
+export function shareOfRun({ t, run, picture, api }) {
   const csv = "text/csv;charset=utf-8";
   const named = (state, ending) => fileName(state.header?.run, ending);
   const from = (make) => () => make(run());
@@ -115,12 +116,12 @@ export function shareOfRun({ t, run, picture, vector, api }) {
     signals: from(({ state }) => [signalsCsv(state), named(state, "-signals.csv"), csv]),
     settings: from(({ state }) => [`${JSON.stringify(state.header.config, null, 2)}\n`, named(state, "-settings.json"), "application/json"]),
     charts: from(async ({ state }) => {
-      const blob = await picture();
-      return blob && [blob, named(state, "-charts.png"), "image/png"];
+      const svg = await picture(state);
+      return svg && [await painted(svg), named(state, "-charts.png"), "image/png"];
     }),
     drawing: from(async ({ state }) => {
-      const text = await vector();
-      return text && [text, named(state, "-charts.svg"), "image/svg+xml"];
+      const svg = await picture(state);
+      return svg && [svg, named(state, "-charts.svg"), "image/svg+xml"];
     }),
     summary: from(({ state }) => [summaryOf(state, t), named(state, ".md"), "text/markdown;charset=utf-8"]),
   };

@@ -40,7 +40,7 @@ export function createRun({ t, loadPlotly, emit, api, onOpen, forks }) {
   let about = null;
   let idle = t("idle");
 
-  const share = shareOfRun({ t, run: taken, picture: () => parts.charts.picture(), vector: () => parts.charts.vector(), api });
+  const share = shareOfRun({ t, run: taken, picture: (whole) => parts.charts.picture(whole), api });
   const parts = {
     header: createHeader({ t }),
     end: createEndCard({ t }),

@@ -365,7 +365,9 @@ def test_the_address_may_name_a_recording_and_a_step(served, visit):
 
 def test_a_trace_from_disk_is_opened_and_hostile_text_in_it_is_text(served, visit, tmp_path):
     lines = (ROOT / "examples" / "traces" / "lab-easy.ndjson").read_text(encoding="utf-8")
-    (tmp_path / "mine.ndjson").write_text(lines.replace("At first there are", json.dumps(HOSTILE)[1:-1]), encoding="utf-8")
+    (tmp_path / "mine.ndjson").write_text(
+        lines.replace("At first there are", json.dumps(HOSTILE)[1:-1]).replace("Early on Yuna", json.dumps(f"\x00{HOSTILE}")[1:-1]), encoding="utf-8"
+    )
     (tmp_path / "not.ndjson").write_text("<script>alert(1)</script>", encoding="utf-8")
     (tmp_path / "packed.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
     (tmp_path / "bomb.jsonl.gz").write_bytes(gzip.compress(bytes(11_000_000)))
@@ -375,6 +377,10 @@ def test_a_trace_from_disk_is_opened_and_hostile_text_in_it_is_text(served, visi
     expect(page.locator(".kvr-run .kvr-replay-what")).to_contain_text("Opened from mine.ndjson; it stays in this browser.")
     expect(page.locator(".kvr-card").first).to_contain_text(HOSTILE.strip()[:20])
     assert page.evaluate("document.querySelectorAll('.kvr img, .kvr script').length") == 0
+    page.locator(".kvr-run .kvr-share summary").click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Charts (SVG)").click()
+    assert "<img src=x" in " ".join(ElementTree.fromstring(Path(download.value.path()).read_text(encoding="utf-8")).itertext())
     page.set_input_files(".kvr-replay input[type=file]", tmp_path / "not.ndjson")
     expect(page.get_by_role("alert").filter(has_text="no trace")).to_be_visible()
     page.set_input_files(".kvr-replay input[type=file]", tmp_path / "bomb.jsonl.gz")
@@ -445,6 +451,7 @@ def test_a_run_can_be_taken_away(served, visit, tmp_path):
     page = visit(served[1], recorded=True)
     page.wait_for_selector(".kvr-end")
     expect(page.locator(".kvr-plot .main-svg").first).to_be_visible()
+    page.locator(".kvr-run .kvr-replay .kvr-range").fill("2")  # what is taken is the whole run
     page.locator(".kvr-run .kvr-share summary").click()
     taken = {}
     for button in ("Trace (NDJSON)", "Settings (JSON)", "Charts (PNG)", "Charts (SVG)", "Summary (Markdown)"):
@@ -458,6 +465,12 @@ def test_a_run_can_be_taken_away(served, visit, tmp_path):
     assert taken["Charts (PNG)"].read_bytes().startswith(b"\x89PNG") and taken["Charts (PNG)"].stat().st_size > 20_000
     drawing = ElementTree.fromstring(taken["Charts (SVG)"].read_text(encoding="utf-8"))
     assert len(drawing.findall("{http://www.w3.org/2000/svg}svg")) == 4
+    written = " ".join(drawing.itertext())
+    steps = sum(event.type == "commit" for event in kept)
+    for words in ("Today Sue brings 9 sacks", f"run {kept[0].run} · all of its {steps} steps", "committed", "helper candidate", "aborted"):
+        assert words in written
+    assert drawing.find(".//{http://www.w3.org/2000/svg}rect") is not None, "it has a ground of its own"
+    assert str(steps) in drawing.find("{http://www.w3.org/2000/svg}svg").itertext(), "the axis goes on to the last step"
     assert "| 1 | " in taken["Summary (Markdown)"].read_text(encoding="utf-8")
     page.get_by_role("button", name="Copy Python call").click()
     code = page.locator(".kvr-run .kvr-copy").input_value()
