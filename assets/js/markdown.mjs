@@ -18,6 +18,9 @@ export function summaryOf(state, t) {
   if (!header) return lines.join("\n");
   lines.push(fenced(header.problem), `${t(`method.${header.config.method}`)} · ${Object.entries(header.models).map(([part, model]) => `${cell(part)} \`${cell(model.id).replaceAll("`", "'")}\``).join(", ")}`, "");
   if (closing?.answer !== null && closing?.answer !== undefined) lines.push(t("end.answer").trim(), "", fenced(closing.answer));
+  else if (closing?.type === "end") lines.push(t("end.noanswer"), "");
+  if (typeof header.reference === "string" && header.reference) lines.push(t("markdown.reference"), "", fenced(header.reference));
+  if (typeof closing?.correct === "boolean") lines.push(t(`markdown.${closing.correct ? "right" : "wrong"}`), "");
   if (closing) lines.push(t("markdown.end", { steps: closing.steps, aborted: closing.aborted_candidates, share: t.percent(closing.mean_retention), peak: closing.peak_resident, seconds: t.seconds(closing.seconds) }), "");
   lines.push(`| ${["step", "who", "reward", "tokens", "aborted", "held"].map((name) => t(`markdown.column.${name}`)).join(" | ")} |`, "|---|---|---|---|---|---|");
   const memory = new Map(state.kvs.map((kv) => [kv.step, kv]));
