@@ -83,7 +83,7 @@ export function createCompare({ t, api, onOpen, onRun }) {
     const longest = Math.max(1, ...states.map((state) => state.steps.length));
     lanes.forEach((lane, i) => lane.draw(states[i], longest));
     const closed = lanes.every((lane) => lane.closed());
-    if (closed) line = merge(lanes.map((lane) => lane.events()));
+    if (closed || about !== null) line = merge(lanes.map((lane) => lane.events()));
     replay.update(line.events, aboutWords(about, closed, t), closed || about !== null, line.stops);
     mark();
   }
@@ -122,7 +122,7 @@ export function createCompare({ t, api, onOpen, onRun }) {
       about = told;
       share.address(Boolean(api || about?.id));
       while (lanes.length <= index) add();
-      lanes[index].append(events);
+      lanes[index].append(events, about !== null);
       setText(problem, String(lanes[0].whole().header?.problem ?? ""));
       if (isClosing(events.at(-1)) || events.some((event) => event.type === "header")) settle();
     },
@@ -147,6 +147,7 @@ function createLane({ t, onSelect, onRun }) {
   let shown = 0;
   let state = newState();
   let full = null;
+  let cut = false;
   let selected = null;
 
   function showUpTo(count) {
@@ -157,6 +158,7 @@ function createLane({ t, onSelect, onRun }) {
     }
     for (const event of all.slice(shown, count)) apply(state, event);
     shown = count;
+    state.cut = cut && shown === all.length;
     steps.update(state);
     memory.update(state, selected);
     tell();
@@ -175,9 +177,10 @@ function createLane({ t, onSelect, onRun }) {
   return {
     root,
     pick: null,
-    append(events) {
+    append(events, recorded) {
       for (const event of events) all.push(event);
       full = null;
+      cut = recorded && !isClosing(all.at(-1));
       showUpTo(all.length);
       setText(this.pick, title.textContent);
     },

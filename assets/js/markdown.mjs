@@ -21,6 +21,7 @@ export function summaryOf(state, t) {
   else if (closing?.type === "end") lines.push(t("end.noanswer"), "");
   if (typeof header.reference === "string" && header.reference) lines.push(t("markdown.reference"), "", fenced(header.reference));
   if (typeof closing?.correct === "boolean") lines.push(t(`markdown.${closing.correct ? "right" : "wrong"}`), "");
+  if (!closing) lines.push(t("replay.cut"), "");
   if (closing) lines.push(t("markdown.end", { steps: closing.steps, aborted: closing.aborted_candidates, share: t.percent(closing.mean_retention), peak: closing.peak_resident, seconds: t.seconds(closing.seconds) }), "");
   lines.push(`| ${["step", "who", "reward", "tokens", "aborted", "held"].map((name) => t(`markdown.column.${name}`)).join(" | ")} |`, "|---|---|---|---|---|---|");
   const memory = new Map(state.kvs.map((kv) => [kv.step, kv]));

@@ -41,6 +41,7 @@ export function newState() {
     /** which run this one continues */ resumed: null,
     answer: null,
     closing: null,
+    /** a recording that stops here, without an end */ cut: false,
     counts: { commits: 0, aborts: 0, flags: 0 },
     /** events that could not be read */ skipped: 0,
   };

@@ -66,6 +66,7 @@ const reasonOf = (closing, t) => (REASONS.includes(closing.reason) ? t(`reason.$
 export function statusOf(state, t) {
   const { closing, status } = state;
   if (closing) return closing.type === "error" ? t("status.failed") : t("status.finished", { reason: reasonOf(closing, t) });
+  if (state.cut) return t("status.cut");
   if (!status || !PHASES.includes(status.phase)) return t("status.starting");
   const source = status.source ? t(`source.${status.source}`) : "";
   return t(`status.${status.phase}`, { source, step: (status.step ?? 0) + 1, done: status.done ?? 0, total: status.total ?? 0, n: status.total ?? 0 });

@@ -38,6 +38,7 @@ export function createRun({ t, loadPlotly, emit, api, onOpen, forks }) {
   let all = [];
   let shown = 0;
   let about = null;
+  let cut = false;
   let idle = t("idle");
 
   const share = shareOfRun({ t, run: taken, picture: (whole) => parts.charts.picture(whole), api });
@@ -119,6 +120,7 @@ export function createRun({ t, loadPlotly, emit, api, onOpen, forks }) {
     shown = count;
     if (!fresh.length) return;
     for (const event of fresh) apply(state, event);
+    state.cut = cut && shown === all.length;
     if (fresh.some((event) => event.type === "header") && state.header) parts.charts.setThresholds(state.header.config);
     for (const part of [parts.header, parts.lanes, parts.steps, parts.end, parts.charts, parts.whatif, parts.live]) part.update(state);
     parts.memory.back(state);
@@ -134,10 +136,12 @@ export function createRun({ t, loadPlotly, emit, api, onOpen, forks }) {
   function append(events, told) {
     about = told;
     for (const event of events) all.push(event);
+    cut = about !== null && !all.some(isClosing);
     showUpTo(all.length);
     // Without a page that can run things, only recordings have an address.
     share.address(Boolean(api || about?.id));
-    parts.replay.update(all, aboutWords(about, isClosing(all.at(-1)), t), isClosing(all.at(-1)) || about !== null);
+    const closed = about === null ? isClosing(all.at(-1)) : !cut;
+    parts.replay.update(all, aboutWords(about, closed, t), closed || about !== null);
   }
 
   function reset() {
@@ -197,8 +201,9 @@ function titleOf({ id, example = id, title }, t) {
 
 /** What is shown and where it comes from, in words. @param {About} about */
 export function aboutWords(about, closed, t) {
-  if (about?.command) return t("replay.recorded", { title: titleOf(about, t), command: about.command });
-  if (about?.name) return t("replay.opened", { name: about.name });
+  const cut = about && !closed ? ` ${t("replay.cut")}` : "";
+  if (about?.command) return t("replay.recorded", { title: titleOf(about, t), command: about.command }) + cut;
+  if (about?.name) return t("replay.opened", { name: about.name }) + cut;
   return closed ? t("replay.this") : t("replay.live");
 }
 

@@ -390,6 +390,27 @@ def test_a_trace_from_disk_is_opened_and_hostile_text_in_it_is_text(served, visi
     expect(page.locator(".kvr-run .kvr-replay-what")).to_contain_text("packed.jsonl.gz")
 
 
+@pytest.mark.parametrize("runs", [1, 2])
+def test_a_recording_that_ends_in_the_middle_says_so(served, visit, tmp_path, runs):
+    lines = (ROOT / "examples" / "traces" / "lab-easy.ndjson").read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "cut.ndjson").write_text("".join(lines * (runs - 1) + lines[:-9]), encoding="utf-8")
+    page = visit(served[1], recorded=True)
+    page.wait_for_selector(".kvr-end")
+    page.set_input_files(".kvr-run .kvr-replay input[type=file]", tmp_path / "cut.ndjson")
+    frame = page.locator(".kvr-run" if runs == 1 else ".kvr-compare")
+    expect(frame.locator(".kvr-replay-what")).to_contain_text("The recording is unfinished: it ends without a result.")
+    places = frame.get_by_text("unfinished: the recording ends here")
+    expect(places).to_have_count(1)
+    frame.locator(".kvr-replay .kvr-range").fill("1")
+    expect(places).to_have_count(0)
+    frame.locator(".kvr-replay .kvr-range").focus()
+    page.keyboard.press("End")
+    expect(places).to_have_count(1)
+    page.evaluate("window.kvrescue.recorded('lab-easy')")
+    expect(page.locator(".kvr-run .kvr-replay-what")).to_contain_text("Recorded run")
+    expect(page.locator(".kvr-run")).not_to_contain_text("unfinished")
+
+
 def test_the_memory_is_the_same_whichever_way_the_slider_came(served, visit):
     page = visit(served[1], recorded=True)
     page.wait_for_selector(".kvr-end")
