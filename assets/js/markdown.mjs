@@ -1,6 +1,7 @@
 // A run as a Markdown summary. Whatever a model or a visitor wrote stands in a code fence, where nothing is markup.
 
 import { label } from "./format.mjs";
+import { isolated } from "./text.mjs";
 
 /** Text in a fence that it cannot close. */
 export function fenced(text) {
@@ -9,7 +10,7 @@ export function fenced(text) {
   return `${fence}text\n${text}\n${fence}\n`;
 }
 
-const cell = (text) => String(text).replaceAll("|", "\\|").replace(/\s+/g, " ");
+const cell = (text) => isolated(String(text)).replaceAll("|", "\\|").replace(/\s+/g, " ");
 
 /** @param {ReturnType<import("./state.mjs").newState>} state @param {import("./i18n.mjs").Translator} t */
 export function summaryOf(state, t) {

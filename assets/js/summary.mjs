@@ -106,7 +106,7 @@ function headline(closing, reference, t) {
 }
 
 function note(closing, t) {
-  if (closing.type === "error") return el("p", "kvr-note", `${closing.message} ${t("end.kept")}`);
+  if (closing.type === "error") return put(el("p", "kvr-note"), el("bdi", "", String(closing.message)), ` ${t("end.kept")}`);
   return el("p", "kvr-note", t("end.why", { n: closing.steps, reason: reasonOf(closing, t) }));
 }
 

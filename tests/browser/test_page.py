@@ -390,6 +390,37 @@ def test_a_trace_from_disk_is_opened_and_hostile_text_in_it_is_text(served, visi
     expect(page.locator(".kvr-run .kvr-replay-what")).to_contain_text("packed.jsonl.gz")
 
 
+LEFT_TO_RIGHT = """(words) => {
+  const walk = document.createTreeWalker(document.querySelector(".kvr-run"), NodeFilter.SHOW_TEXT);
+  const left = (node, at) => {
+    const range = document.createRange();
+    range.setStart(node, at);
+    range.setEnd(node, at + 1);
+    return range.getBoundingClientRect().left;
+  };
+  for (let node; (node = walk.nextNode()); ) {
+    const at = node.data.indexOf(words);
+    if (at >= 0 && node.parentElement.offsetParent) return left(node, at) < left(node, at + words.length - 1);
+  }
+  return null;
+}"""
+
+
+def test_text_that_turns_the_direction_does_not_turn_our_sentences(served, visit, tmp_path):
+    turning = "\u202emoc"
+    events = [json.loads(line) for line in (ROOT / "examples" / "traces" / "lab-easy.ndjson").read_text(encoding="utf-8").splitlines()]
+    events[0].update(scorer=turning, reference=turning)
+    events[0]["config"].update(policy=turning)
+    events[-1].update(reason=turning, answer=turning, correct=False)
+    (tmp_path / "turning.ndjson").write_text("".join(f"{json.dumps(event)}\n" for event in events), encoding="utf-8")
+    page = visit(served[1], recorded=True)
+    page.wait_for_selector(".kvr-end")
+    page.set_input_files(".kvr-run .kvr-replay input[type=file]", tmp_path / "turning.ndjson")
+    expect(page.locator(".kvr-run .kvr-replay-what")).to_contain_text("turning.ndjson")
+    for words in ("finished", "judged", "budget", "wrong", "ended after", "Answer"):
+        assert page.evaluate(LEFT_TO_RIGHT, words) is True, words
+
+
 @pytest.mark.parametrize("runs", [1, 2])
 def test_a_recording_that_ends_in_the_middle_says_so(served, visit, tmp_path, runs):
     lines = (ROOT / "examples" / "traces" / "lab-easy.ndjson").read_text(encoding="utf-8").splitlines(keepends=True)
