@@ -202,7 +202,7 @@ function shell(t) {
   axisButton.type = "button";
   axisButton.title = t("charts.axis.label");
   const panels = KINDS.map((kind) => panel(kind, t));
-  put(root, put(el("div", "kvr-section-head"), el("h3", "", t("charts.title")), axisButton), legend(t), ...panels.map(({ node }) => node));
+  put(root, put(el("div", "kvr-section-head"), el("h2", "", t("charts.title")), axisButton), legend(t), ...panels.map(({ node }) => node));
   put(root, el("p", "kvr-hint", t("charts.hint")));
   return { root, axisButton, panels };
 }
@@ -234,7 +234,7 @@ function panel(kind, t) {
   const table = el("div", "kvr-table");
   table.hidden = true;
   table.tabIndex = 0;
-  put(node, put(el("div", "kvr-chart-head"), put(el("h4", "", t(`charts.${kind}`)), unit), tableButton), put(el("div", "kvr-chart-body"), plot, note), table);
+  put(node, put(el("div", "kvr-chart-head"), put(el("h3", "", t(`charts.${kind}`)), unit), tableButton), put(el("div", "kvr-chart-body"), plot, note), table);
   return { kind, node, plot, unit, note, table, tableButton, shapes: [], listening: false };
 }
 

@@ -135,7 +135,7 @@ export function createCompare({ t, api, onOpen, onRun }) {
 
 function createLane({ t, onSelect, onRun }) {
   const root = el("article", "kvr-compare-lane");
-  const title = el("h3");
+  const title = el("h2");
   const facts = el("p", "kvr-note");
   const answer = el("p", "kvr-strong");
   const steps = createSteps({ t, onSelect, onHover: () => {}, onJump: onRun });

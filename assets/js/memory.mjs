@@ -27,7 +27,7 @@ export function createMemory({ t }) {
   const layers = select(t("memory.layers"), [["-1", t("memory.layers.all")]], again);
   const by = select(t("memory.by"), HELD_BY.map((name) => [name, t(`memory.by.${name}`)]), again);
   const choices = put(el("div", "kvr-choices"), look.parentNode, layers.parentNode, by.parentNode);
-  const title = el("h3", "", t("memory.title"));
+  const title = el("h2", "", t("memory.title"));
   put(root, title, caption, choices, memoryLegend(t), lost, text, grid.root);
 
   let tokens = [];

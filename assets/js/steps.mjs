@@ -28,7 +28,7 @@ export function createSteps(options) {
   const later = button("kvr-link", "", () => slide(PAGE));
   const pill = button("kvr-pill", t("steps.new"), follow);
   pill.hidden = true;
-  put(root, el("h3", "", t("steps.title")), earlier, put(el("div", "kvr-scroller"), list, pill), later);
+  put(root, el("h2", "", t("steps.title")), earlier, put(el("div", "kvr-scroller"), list, pill), later);
 
   /** Cards by step, made once, so that what a reader opened stays open. @type {HTMLElement[]} */
   let cards = [];
@@ -207,7 +207,7 @@ function heading(step, t, onSelect) {
   const open = button("kvr-step-title", t("steps.name", { step: step.index + 1 }), () => onSelect(step.index));
   open.title = t("steps.show");
   const spoken = typeof score === "number" ? t("steps.reward", { score: t.fixed(score) }) : t("steps.unjudged");
-  return put(el("h4", "kvr-step-head"), open, el("span", "kvr-sr", t("steps.heading", { source: t(`source.${source}`), score: spoken })));
+  return put(el("h3", "kvr-step-head"), open, el("span", "kvr-sr", t("steps.heading", { source: t(`source.${source}`), score: spoken })));
 }
 
 function reward(score, scorer, t) {

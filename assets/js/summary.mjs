@@ -96,7 +96,7 @@ export function createEndCard({ t }) {
 }
 
 function headline(closing, reference, t) {
-  const title = el("h3", "kvr-answer");
+  const title = el("h2", "kvr-answer");
   if (closing.type === "error") return put(title, glyph("✕", "kvr-cross"), el("span", "", t("end.failed")));
   if (closing.answer === null) put(title, el("span", "", t("end.noanswer")));
   else put(title, el("span", "", t("end.answer")), put(el("strong"), el("bdi", "", closing.answer)));

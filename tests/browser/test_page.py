@@ -686,7 +686,7 @@ def test_a_comparison_fits_a_phone(served, visit, theme):
     page.get_by_role("button", name="Compare methods").click()
     expect(page.locator(".kvr-compare-lane:visible")).to_have_count(1)
     page.locator(".kvr-switcher").get_by_role("button", name="Evicted").click()
-    expect(page.locator(".kvr-compare-lane:visible h3").first).to_have_text("Evicted")
+    expect(page.locator(".kvr-compare-lane:visible h2").first).to_have_text("Evicted")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
