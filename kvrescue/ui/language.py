@@ -7,7 +7,7 @@ import json
 import gradio as gr
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from kvrescue.ui.words import LANGUAGES
+from kvrescue.ui.words import LANGUAGES, table
 
 # Gradio translates by what the browser says of itself, once, before anything of ours runs in the page.
 ASKED_JS = f"""(() => {{
@@ -20,6 +20,17 @@ SWITCH_JS = """
 const base = new URL("kvrescue/", (window.gradio_config?.root || window.location.origin) + "/");
 import(new URL("assets/js/language.mjs", base)).then(({ languages }) => element.replaceChildren(languages()));
 """
+
+
+def toast_css() -> str:
+    """Gradio 6.31 heads a toast with its kind in English, whatever title it is given; this writes the kind's word in front and hides Gradio's."""
+    rules = []
+    for language in LANGUAGES[1:]:
+        rules.append(f"html:lang({language}) .toast-title {{ font-size: 0; }}\n.toast-title .toast-count {{ font-size: 16px; }}")
+        for kind in ("error", "warning", "info"):
+            word = json.dumps(table(language)[f"toast.{kind}"], ensure_ascii=False)
+            rules.append(f"html:lang({language}) .toast-title.{kind}::before {{ content: {word}; font-size: 16px; }}")
+    return "\n".join(rules)
 
 
 class AskedLanguage:

@@ -16,7 +16,7 @@ from kvrescue.lab.story import DIFFICULTIES
 from kvrescue.ui import settings
 from kvrescue.ui.api import solve_with
 from kvrescue.ui.backend import Backend
-from kvrescue.ui.language import AskedLanguage, switch
+from kvrescue.ui.language import AskedLanguage, switch, toast_css
 from kvrescue.ui.listeners import Page, assumptions_table, badge, choices, heading, set_title
 from kvrescue.ui.theme import PAGE_CSS, PAGE_JS, theme
 from kvrescue.ui.viewer import RECORDED_JS, THRESHOLDS_JS, routes, viewer
@@ -199,7 +199,7 @@ def launch_options(demo: Served, host: str | None = None) -> dict[str, Any]:
     return {
         "theme": theme(),
         "i18n": labels(),
-        "css": PAGE_CSS,
+        "css": f"{PAGE_CSS}\n{toast_css()}",
         "js": PAGE_JS,
         "run_history": False,
         "footer_links": ["api"],

@@ -14,6 +14,7 @@ WORDS = {
         "claim": "A language model",
         "method": "Helper alone",
         "empty": "The problem is empty; type a question to solve.",
+        "error": "Error",
         "line": "finished after",
         "end": "It ended",
     },
@@ -25,6 +26,7 @@ WORDS = {
         "claim": "언어 모델은",
         "method": "도우미 혼자",
         "empty": "문제가 비어 있습니다. 풀 문제를 입력하십시오.",
+        "error": "오류",
         "line": "끝났습니다",
         "end": "끝났습니다",
     },
@@ -44,6 +46,7 @@ def speaks(page: Page, language: str) -> None:
     page.fill("#kvr-problem textarea", "")
     page.click("#kvr-run")
     expect(page.get_by_text(said["empty"]).first).to_be_visible()
+    expect(page.get_by_role("button", name=said["error"]).first).to_be_visible()
     page.fill("#kvr-problem textarea", "How many words?")
     page.click("#kvr-run")
     expect(page.locator(".kvr-run .kvr-end")).to_be_visible(timeout=20_000)
