@@ -1,8 +1,8 @@
 // What the base can still see: prompt and trajectory as text, each token shaded by the share of slots that hold it.
 
 import { el, put, select, setText } from "./dom.mjs";
-import { createGrid } from "./grid.mjs";
-import { HELD_BY, alwaysKept, forgottenSince, groupsOf, heldBy, levelsOf, memoryAt, shade } from "./recall.mjs";
+import { createGrid, layersName, layersOf } from "./grid.mjs";
+import { HELD_BY, alwaysKept, forgottenSince, groupsOf, heldBy, levelsIn, memoryAt, shade } from "./recall.mjs";
 
 const EVERYTHING = 4;
 const MOST_NUMBERS = 12;
@@ -55,9 +55,9 @@ export function createMemory({ t }) {
     const groups = groupsOf(kv);
     if (!groups || layers.options.length === groups + 1) return;
     while (layers.options.length > 1) layers.lastChild.remove();
-    const count = last[0].header?.models?.base?.layers;
     for (let i = 0; i < groups; i++) {
-      const option = el("option", "", layersName(i, groups, Number.isInteger(count) ? count : groups, t));
+      const { from, to, count } = layersOf(i, groups, last[0]);
+      const option = el("option", "", t(to > from ? "memory.layers.some" : "memory.layers.single", { from, to, count }));
       option.value = String(i);
       put(layers, option);
     }
@@ -99,7 +99,7 @@ export function createMemory({ t }) {
     const group = Number(layers.value);
     const { first, newest } = alwaysKept(last?.[0].header?.config ?? {});
     const kept = (i) => (i < first ? " kvr-sink" : i >= kv.seen - newest && i < kv.seen ? " kvr-window" : "");
-    const levels = kv ? heldBy(levelsOf(kv, group < groupsOf(kv) ? group : -1), by.value) : [];
+    const levels = kv ? heldBy(levelsIn(kv, group), by.value) : [];
     tokens.forEach((node, i) => {
       const full = !kv || kv.budget === null;
       const level = full ? EVERYTHING : i < levels.length ? shade(levels[i]) : -1;
@@ -121,7 +121,8 @@ export function createMemory({ t }) {
     offerLayers(kv);
     paint(kv);
     grid.update(grid.root.hidden ? null : kv, state);
-    setText(lost, lostSentence(kv, state, t));
+    // The grid shows all layers, each by its share.
+    setText(lost, lostSentence(kv, state, grid.root.hidden ? { group: Number(layers.value), by: by.value } : { group: -1, by: "share" }, t));
   }
 
   function reset() {
@@ -165,27 +166,22 @@ export function createMemory({ t }) {
   };
 }
 
-// "layers 5-8 of 28": the groups are neighbours, first ones first, as equal as can be.
-function layersName(index, groups, count, t) {
-  const [size, more] = [Math.floor(count / groups), count % groups];
-  const from = index * size + Math.min(index, more);
-  const to = from + size + (index < more ? 1 : 0);
-  return to - from > 1 ? t("memory.layers.some", { from: from + 1, to, count }) : t("memory.layers.single", { from: from + 1, count });
-}
-
 function className(level, isNumber) {
   if (level === -2) return "kvr-token";
   if (level < 0) return "kvr-token kvr-later";
   return `kvr-token kvr-shade-${level}${level === 0 && isNumber ? " kvr-lost-number" : ""}`;
 }
 
-function lostSentence(kv, state, t) {
+function lostSentence(kv, state, held, t) {
   if (!kv || kv.resident >= kv.seen) return "";
-  const gone = forgottenSince(state.kvs, state.kvs.indexOf(kv), state.prompt.pieces);
+  const gone = forgottenSince(state.kvs, state.kvs.indexOf(kv), state.prompt.pieces, held);
   if (!gone.length) return "";
   const said = ([number, step]) => t(step < 0 ? "memory.number.prompt" : "memory.number", { number, step: step + 1 });
   const listed = gone.slice(0, MOST_NUMBERS).map(said).join(", ");
-  return `${t("memory.numbers")}${listed}${gone.length > MOST_NUMBERS ? ", …" : ""}`;
+  const by = held.by === "share" ? "any" : held.by;
+  const some = held.group >= 0 && groupsOf(kv) > held.group;
+  const begin = some ? t(`memory.numbers.${by}.some`, { layers: layersName(held.group, groupsOf(kv), state, t) }) : t(`memory.numbers.${by}`);
+  return `${begin}${listed}${gone.length > MOST_NUMBERS ? ", …" : ""}`;
 }
 
 function captionOf(kv, state, t) {

@@ -585,7 +585,33 @@ def test_memory_by_layers_and_as_a_grid(served, visit):
     memory.get_by_label("view").select_option("grid")
     expect(memory.get_by_role("img")).to_have_accessible_name(re.compile("3 groups of layers"))
     assert memory.locator("canvas").bounding_box()["height"] > 60
+    expect(memory.locator(".kvr-grid-rows > span")).to_have_text(["layer 1", "layer 2", "layer 3"])
+    cell = memory.locator(".kvr-grid-cell")
+    expect(cell).to_contain_text("use the arrow keys")
+    memory.locator("canvas").focus()
+    page.keyboard.press("ArrowRight")
+    expect(cell).to_contain_text("Token 1, “Today”, layer 1: ")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("End")
+    expect(cell).to_contain_text("“<end>”, layer 2: every head holds it.")
+    memory.locator("canvas").hover(position={"x": 40, "y": 60})
+    expect(cell).to_contain_text("layer 3: ")
+    expect(cell).to_contain_text("dropped it after")
     expect(memory.locator(".kvr-memory-text")).to_be_hidden()
+
+
+def test_the_forgotten_numbers_are_those_of_the_choice(served, visit):
+    page = visit(served[1], recorded=True)
+    page.goto(f"{served[1]}?trace=lab-easy")
+    memory = page.locator(".kvr-run .kvr-memory")
+    lost = memory.locator(".kvr-lost-list")
+    expect(lost).to_have_text("Numbers of the prompt that no head holds any more: 58 (since step 12)")
+    memory.get_by_label("layers").select_option("1")
+    expect(lost).to_contain_text("no head in layer 2 holds any more: ")
+    memory.get_by_label("shade").select_option("all")
+    expect(lost).to_contain_text("not every head in layer 2 holds: 18 (since the problem)")
+    memory.get_by_label("view").select_option("grid")
+    expect(lost).to_have_text("Numbers of the prompt that no head holds any more: 58 (since step 12)")
 
 
 def test_other_limits_are_judged_on_what_was_recorded(served, visit):
