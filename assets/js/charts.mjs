@@ -8,6 +8,8 @@ import { positions, series, summaries } from "./series.mjs";
 import { fillTable } from "./tables.mjs";
 
 const EVERY_MS = 400;
+/** Charts are drawn behind the frame that shows the rest, and one at a time: nobody waits for all four. */
+const FRAME_MS = 34;
 const CONFIG = { displayModeBar: false, displaylogo: false, responsive: false, doubleClick: "autosize", showTips: false };
 
 /**
@@ -16,7 +18,8 @@ const CONFIG = { displayModeBar: false, displaylogo: false, responsive: false, d
 export function createCharts({ loadPlotly, onHover, onSelect, t }) {
   const view = {
     axis: "step", state: null, selected: null, hovered: null, zoom: null, revision: 0,
-    thresholds: { tau_ent: 2.5, tau_cmp: 0.3, ent_window: 16 }, drawn: -EVERY_MS, timer: 0, frame: 0, plotly: null, colors: null, dead: false,
+    thresholds: { tau_ent: 2.5, tau_cmp: 0.3, ent_window: 16 }, drawn: -EVERY_MS, timer: 0, frame: 0,
+    /** what is being drawn, and the charts that wait for it */ data: null, lines: {}, left: [], next: 0, plotly: null, colors: null, dead: false,
   };
   const { root, axisButton, panels } = shell(t);
 
@@ -45,7 +48,7 @@ export function createCharts({ loadPlotly, onHover, onSelect, t }) {
 
   function schedule(delay = EVERY_MS) {
     if (view.timer || view.dead) return;
-    const wait = Math.max(0, Math.min(delay, view.drawn + EVERY_MS - performance.now()));
+    const wait = Math.max(FRAME_MS, Math.min(delay, view.drawn + EVERY_MS - performance.now()));
     view.timer = setTimeout(() => {
       view.timer = 0;
       draw();
@@ -62,15 +65,22 @@ export function createCharts({ loadPlotly, onHover, onSelect, t }) {
   function draw() {
     if (view.dead || !root.isConnected || !root.offsetParent) return;
     view.drawn = performance.now();
-    const data = view.state ? series(view.state, view.axis, t) : null;
-    const lines = view.state ? summaries(view.state, view.thresholds, t) : {};
+    view.data = view.state ? series(view.state, view.axis, t) : null;
+    view.lines = view.state ? summaries(view.state, view.thresholds, t) : {};
     setText(axisButton, t(`charts.axis.${view.axis}`));
-    for (const one of panels) {
-      setText(one.unit, unitOf(one.kind, view, t));
-      one.plot.setAttribute("aria-label", `${t(`charts.${one.kind}`)}. ${lines[one.kind] ?? ""}`);
-      if (!one.table.hidden) fillTable(one.table, one.kind, data, view.axis, t);
-      if (view.plotly && !one.plot.hidden) paint(one, data);
-    }
+    view.left = [...panels];
+    clearTimeout(view.next);
+    drawNext();
+  }
+
+  function drawNext() {
+    const one = view.left.shift();
+    if (!one || view.dead) return;
+    setText(one.unit, unitOf(one.kind, view, t));
+    one.plot.setAttribute("aria-label", `${t(`charts.${one.kind}`)}. ${view.lines[one.kind] ?? ""}`);
+    if (!one.table.hidden) fillTable(one.table, one.kind, view.data, view.axis, t);
+    if (view.plotly && !one.plot.hidden) paint(one, view.data);
+    view.next = setTimeout(drawNext);
   }
 
   function paint(one, data) {
@@ -169,6 +179,7 @@ export function createCharts({ loadPlotly, onHover, onSelect, t }) {
     destroy() {
       view.dead = true;
       clearTimeout(view.timer);
+      clearTimeout(view.next);
       cancelAnimationFrame(view.frame);
       stop();
       for (const one of panels) if (one.listening) view.plotly.purge(one.plot);

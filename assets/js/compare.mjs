@@ -151,11 +151,7 @@ function createLane({ t, onSelect, onRun }) {
   let selected = null;
 
   function showUpTo(count) {
-    if (count < shown) {
-      [state, shown] = [newState(), 0];
-      steps.reset();
-      memory.reset();
-    }
+    if (count < shown) [state, shown] = [newState(), 0];
     for (const event of all.slice(shown, count)) apply(state, event);
     shown = count;
     state.cut = cut && shown === all.length;

@@ -30,20 +30,20 @@ export function createMemory({ t }) {
   const title = el("h2", "", t("memory.title"));
   put(root, title, caption, choices, memoryLegend(t), lost, text, grid.root);
 
+  /** What is shown, the prompt and then each step, and its tokens. @type {Part[]} */
+  let parts = [];
   let tokens = [];
-  let numbers = [];
-  let counted = -1;
-  /** Where each step begins: how many nodes and tokens lie before it. @type {[number, number][]} */
-  let begins = [];
+  /** Every part by what it shows (the prompt, a commit), made once: the slider takes parts out of the page and puts them back. @type {Map<object, Part>} */
+  let made = new Map();
   let painted = { kv: undefined, tokens: 0 };
   let last = null;
   let asked = null;
 
   function underline() {
-    const said = tokens.map((node) => node.textContent.trim());
+    const said = tokens.map(({ node }) => node.textContent.trim());
     const at = asked === null ? -1 : said.indexOf(asked);
     const from = said.lastIndexOf(".", at) + 1;
-    tokens.forEach((node, i) => node.toggleAttribute("data-kvr-asked", at >= 0 && i >= from && i < said.indexOf(".", at)));
+    tokens.forEach(({ node }, i) => node.toggleAttribute("data-kvr-asked", at >= 0 && i >= from && i < said.indexOf(".", at)));
   }
 
   function again() {
@@ -63,36 +63,23 @@ export function createMemory({ t }) {
     }
   }
 
-  function add(pieces) {
-    const made = pieces.map((piece) => {
-      const node = el("span", "kvr-token", piece);
-      // A token that turns the direction of what follows must not turn its neighbours.
-      if (TURNS.test(piece)) node.dir = "auto";
-      return node;
-    });
-    pieces.forEach((piece) => numbers.push(/\p{Nd}/u.test(piece)));
-    text.append(...made);
-    tokens.push(...made);
-  }
-
-  function boundary(step) {
-    const mark = el("span", "kvr-boundary", String(step));
-    mark.setAttribute("aria-label", t("memory.step.mark", { step }));
-    mark.setAttribute("role", "note");
-    text.append(mark);
+  function partOf(said, index) {
+    if (!made.has(said)) made.set(said, newPart(said.pieces, index, t));
+    return made.get(said);
   }
 
   function grow(state) {
-    if (counted < 0 && state.prompt.pieces.length) {
-      add(state.prompt.pieces);
-      underline();
-      counted = 0;
-    }
-    for (; counted >= 0 && state.steps[counted]?.commit; counted++) {
-      begins[counted] = [text.childNodes.length, tokens.length];
-      boundary(counted + 1);
-      add(state.steps[counted].commit.pieces);
-    }
+    const open = state.steps.findIndex((step) => !step.commit);
+    const commits = (open < 0 ? state.steps : state.steps.slice(0, open)).map((step) => step.commit);
+    const wanted = state.prompt.pieces.length ? [state.prompt, ...commits].map(partOf) : [];
+    let same = 0;
+    while (same < parts.length && parts[same] === wanted[same]) same++;
+    if (same === parts.length && same === wanted.length) return;
+    for (const part of parts.slice(same)) part.node.remove();
+    text.append(...wanted.slice(same).map((part) => part.node));
+    parts = wanted;
+    tokens = parts.flatMap((part) => part.tokens);
+    if (!same) underline();
   }
 
   function paint(kv) {
@@ -100,13 +87,13 @@ export function createMemory({ t }) {
     const { first, newest } = alwaysKept(last?.[0].header?.config ?? {});
     const kept = (i) => (i < first ? " kvr-sink" : i >= kv.seen - newest && i < kv.seen ? " kvr-window" : "");
     const levels = kv ? heldBy(levelsIn(kv, group), by.value) : [];
-    tokens.forEach((node, i) => {
-      const full = !kv || kv.budget === null;
+    const full = !kv || kv.budget === null;
+    tokens.forEach((token, i) => {
       const level = full ? EVERYTHING : i < levels.length ? shade(levels[i]) : -1;
-      const name = className(kv ? level : -2, numbers[i]) + (full ? "" : kept(i));
-      if (node.className !== name) node.className = name;
-      const title = name.includes("kvr-lost-number") ? t("memory.lost") : "";
-      if (node.title !== title) node.title = title;
+      const look = className(kv ? level : -2, token.number) + (full ? "" : kept(i));
+      if (token.look === look) return;
+      token.look = token.node.className = look;
+      token.node.title = look.includes("kvr-lost-number") ? t("memory.lost") : "";
     });
     root.classList.toggle("kvr-unshaded", !levels.length);
   }
@@ -126,7 +113,7 @@ export function createMemory({ t }) {
   }
 
   function reset() {
-    [tokens, numbers, counted, begins, last] = [[], [], -1, [], null];
+    [parts, tokens, made, last] = [[], [], new Map(), null];
     painted = { kv: undefined, tokens: 0 };
     text.replaceChildren();
     setText(lost, "");
@@ -135,16 +122,6 @@ export function createMemory({ t }) {
   return {
     root,
     reset,
-    /** The same run, at an earlier place: what was written behind it goes. */
-    back(state) {
-      if (!state.prompt.pieces.length) return reset();
-      const steps = state.steps.filter((step) => step.commit).length;
-      if (counted <= steps) return;
-      const [nodes, kept] = begins[steps];
-      while (text.childNodes.length > nodes) text.lastChild.remove();
-      [tokens.length, numbers.length, begins.length, counted] = [kept, kept, steps, steps];
-      painted = { kv: undefined, tokens: 0 };
-    },
     /** Underline the prompt's sentence that holds a word, up to its full stop; null takes it away. @param {string|null} word */
     point(word) {
       asked = word;
@@ -164,6 +141,22 @@ export function createMemory({ t }) {
       show(state, at);
     },
   };
+}
+
+/** @typedef {{node: HTMLElement, tokens: {node: HTMLElement, number: boolean, look: string}[]}} Part `number`: it has a digit; `look`: its class as it is */
+
+/** @param {string[]} pieces @param {number} step from 1; 0 for the prompt @returns {Part} */
+function newPart(pieces, step, t) {
+  const tokens = pieces.map((piece) => {
+    const node = el("span", "kvr-token", piece);
+    // A token that turns the direction of what follows must not turn its neighbours.
+    if (TURNS.test(piece)) node.dir = "auto";
+    return { node, number: /\p{Nd}/u.test(piece), look: "kvr-token" };
+  });
+  const mark = step ? el("span", "kvr-boundary", String(step)) : null;
+  mark?.setAttribute("aria-label", t("memory.step.mark", { step }));
+  mark?.setAttribute("role", "note");
+  return { node: put(el("span"), mark, ...tokens.map(({ node }) => node)), tokens };
 }
 
 function className(level, isNumber) {

@@ -18,28 +18,25 @@ export function createHeader({ t }) {
   problem.dir = "auto";
   problem.tabIndex = 0; // it scrolls
   put(root, status, problem, facts);
-  let shown = null;
-  let resumed = null;
+  let shown = [null, null];
   return {
     root,
     reset(message) {
-      shown = resumed = null;
+      shown = [null, null];
       facts.replaceChildren();
       setText(problem, "");
       setText(status, message);
     },
     update(state) {
-      if (state.header && state.header !== shown) {
-        shown = state.header;
-        setText(problem, String(shown.problem));
-        facts.replaceChildren(...factsOf(shown, t));
-      }
-      if (state.resumed && state.resumed !== resumed) {
-        resumed = state.resumed;
-        const kind = resumed.exact === null ? "unknown" : resumed.exact ? "exact" : "approximate";
-        put(facts, put(el("span", "kvr-fact kvr-strong"), el("bdi", "", t(`header.fork.${kind}`, { parent: resumed.parent, step: resumed.steps }))));
-      }
+      const { header, resumed } = state;
       setText(status, statusOf(state, t));
+      if (!header || (header === shown[0] && resumed === shown[1])) return;
+      shown = [header, resumed];
+      setText(problem, String(header.problem));
+      facts.replaceChildren(...factsOf(header, t));
+      if (!resumed) return;
+      const kind = resumed.exact === null ? "unknown" : resumed.exact ? "exact" : "approximate";
+      put(facts, put(el("span", "kvr-fact kvr-strong"), el("bdi", "", t(`header.fork.${kind}`, { parent: resumed.parent, step: resumed.steps }))));
     },
   };
 }

@@ -101,18 +101,23 @@ export function createRun({ t, loadPlotly, emit, api, onOpen, forks }) {
     emit?.("fork", { problem, reference: reference ?? "", models: models ?? "", opening: { run, steps: kept, map } });
   }
 
-  // Nothing is shown any more, but what was read stays. `soon`: something else is shown at once, so that nothing need be drawn now.
-  function rewind(soon = false) {
+  // To the beginning, with what was drawn for the steps: they find it again when they are shown.
+  function rewind() {
     state = newState();
     shown = 0;
     focus.selected = focus.hovered = null;
-    for (const part of [parts.end, parts.lanes, parts.steps, parts.charts, parts.whatif, parts.live]) part.reset();
+    parts.steps.mark(null, null);
+    parts.charts.mark(null, null);
+    for (const part of [parts.end, parts.lanes, parts.charts, parts.live]) part.reset();
+  }
+
+  // Nothing is shown any more, but what was read stays.
+  function clear() {
+    rewind();
+    for (const part of [parts.steps, parts.memory, parts.whatif]) part.reset();
     parts.header.reset(idle);
-    if (soon) return;
-    parts.memory.reset();
     parts.charts.update(state);
     parts.memory.update(state, null);
-    refocus();
   }
 
   function showUpTo(count) {
@@ -123,13 +128,13 @@ export function createRun({ t, loadPlotly, emit, api, onOpen, forks }) {
     state.cut = cut && shown === all.length;
     if (fresh.some((event) => event.type === "header") && state.header) parts.charts.setThresholds(state.header.config);
     for (const part of [parts.header, parts.lanes, parts.steps, parts.end, parts.charts, parts.whatif, parts.live]) part.update(state);
-    parts.memory.back(state);
     parts.memory.update(state, focus.hovered ?? focus.selected);
     page.tell(state.skipped ? t("problem.skipped", { n: state.skipped }) : "");
   }
 
   function seek(count) {
-    if (count < shown) rewind(count > 0);
+    if (!count) return clear();
+    if (count < shown) rewind();
     showUpTo(count);
   }
 
@@ -149,7 +154,7 @@ export function createRun({ t, loadPlotly, emit, api, onOpen, forks }) {
     page.tell("");
     share.reset();
     parts.replay.reset();
-    rewind();
+    clear();
   }
 
   // The whole run, wherever the slider stands.
