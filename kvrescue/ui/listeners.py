@@ -45,8 +45,12 @@ class Page:
         self.examples = {example["id"]: example for example in presets.load_examples()}
 
     def examples_of(self, models: str) -> list[dict[str, Any]]:
-        """The examples that these models can read; the first is on the page from the start, so that one click runs something."""
-        return [example for example in self.examples.values() if (example["models"] in presets.LAB_SETS) == (models in presets.LAB_SETS)]
+        """These models' own examples, then others that they can read; the first is on the page from the start, so that one click runs
+        something."""
+        same = [one for one in self.examples.values() if (one["models"] in presets.LAB_SETS) == (models in presets.LAB_SETS)]
+        # What needs the solver of many words shows nothing with the lab's plain one.
+        others = [one for one in same if one["models"] not in (models, "lab-wordy")]
+        return [one for one in same if one["models"] == models] + others
 
     # --- model sets ---------------------------------------------------------------------------------------------------------
 
