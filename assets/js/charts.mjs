@@ -1,6 +1,6 @@
 // Four charts with one x axis: created once, then only given new data, so that zoom and hover stay while a run streams.
 
-import { el, put, setText } from "./dom.mjs";
+import { el, explained, put, setText } from "./dom.mjs";
 import { KINDS, crosshair, figure } from "./figures.mjs";
 import { SOURCES } from "./format.mjs";
 import { positions, series, summaries } from "./series.mjs";
@@ -64,9 +64,11 @@ export function createCharts({ loadPlotly, onHover, onSelect, t }) {
     const data = view.state ? series(view.state, view.axis, t) : null;
     const lines = view.state ? summaries(view.state, view.thresholds, t) : {};
     setText(axisButton, t(`charts.axis.${view.axis}`));
+    const method = view.state?.header?.config.method ?? "";
     for (const one of panels) {
-      setText(one.unit, t(unitKey(one.kind, view.axis), { n: view.thresholds.ent_window }));
-      one.plot.setAttribute("aria-label", `${t(`charts.${one.kind}`)}. ${lines[one.kind] ?? ""}`);
+      setText(one.title, t(titleKey(one.kind, method)));
+      setText(one.unit, t(unitKey(one.kind, view.axis, method), { n: view.thresholds.ent_window }));
+      one.plot.setAttribute("aria-label", `${one.title.textContent}. ${lines[one.kind] ?? ""}`);
       if (!one.table.hidden) fillTable(one.table, one.kind, data, view.axis, t);
       if (view.plotly && !one.plot.hidden) paint(one, data);
     }
@@ -171,7 +173,7 @@ export function createCharts({ loadPlotly, onHover, onSelect, t }) {
       pen.font = "600 16px system-ui, sans-serif";
       shown.forEach((one, i) => {
         const top = i * (size.height + head);
-        pen.fillText(`${t(`charts.${one.kind}`)} (${one.unit.textContent})`, 12, top + 24);
+        pen.fillText(`${one.title.textContent} (${one.unit.textContent})`, 12, top + 24);
         pen.drawImage(pictures[i], 0, top + head, size.width, size.height);
       });
       return new Promise((done) => canvas.toBlob(done, "image/png"));
@@ -187,7 +189,7 @@ export function createCharts({ loadPlotly, onHover, onSelect, t }) {
         const part = new DOMParser().parseFromString(decodeURIComponent(parts[i].slice(parts[i].indexOf(",") + 1)), "image/svg+xml").documentElement;
         part.setAttribute("y", String(i * (height + head) + head));
         const title = whole.createElementNS("http://www.w3.org/2000/svg", "text");
-        title.textContent = `${t(`charts.${one.kind}`)} (${one.unit.textContent})`;
+        title.textContent = `${one.title.textContent} (${one.unit.textContent})`;
         for (const [name, value] of Object.entries({ x: 12, y: i * (height + head) + 24, "font-family": "system-ui, sans-serif", "font-size": 16, fill: view.colors.ink })) title.setAttribute(name, String(value));
         whole.documentElement.append(title, whole.importNode(part, true));
       });
@@ -219,7 +221,10 @@ function loaded(url) {
   });
 }
 
-const unitKey = (kind, axis) => (kind === "entropy" || kind === "gzip" ? `charts.${kind}.unit.${axis}` : `charts.${kind}.unit`);
+// Whose memory it is; only ReCo asks for a share.
+const titleKey = (kind, method) => (kind === "retention" && method === "helper" ? "charts.retention.helper" : `charts.${kind}`);
+const unitKey = (kind, axis, method = "") =>
+  kind === "entropy" || kind === "gzip" ? `charts.${kind}.unit.${axis}` : kind === "retention" && method.startsWith("reco") ? "charts.retention.unit.asked" : `charts.${kind}.unit`;
 
 // The last step and a little air; while a step is being written, its longest candidate too.
 function endOf({ state, axis }) {
@@ -249,13 +254,15 @@ function legend(t) {
     glyph.setAttribute("aria-hidden", "true");
     return put(el("span", "kvr-legend-item"), glyph, el("span", "", text));
   };
-  put(node, item("kvr-key kvr-key-line", "", t("charts.legend.committed")));
+  put(node, explained(item("kvr-key kvr-key-line", "", t("charts.legend.committed")), t("term.committed")));
   for (const source of ["base", "helper"]) put(node, item(`kvr-key kvr-key-${source}`, SOURCES[source].mark, t(`charts.legend.${source}`)));
   return put(node, item("kvr-key kvr-key-aborted", "✕", t("charts.legend.aborted")));
 }
 
 function panel(kind, t) {
   const node = el("div", "kvr-chart");
+  node.dataset.kind = kind;
+  const title = explained(el("h4", "", t(`charts.${kind}`)), t(`term.${kind}`));
   const plot = el("div", "kvr-plot");
   plot.setAttribute("role", "img");
   plot.setAttribute("aria-label", t(`charts.${kind}`));
@@ -269,8 +276,8 @@ function panel(kind, t) {
   const table = el("div", "kvr-table");
   table.hidden = true;
   table.tabIndex = 0;
-  put(node, put(el("div", "kvr-chart-head"), put(el("h4", "", t(`charts.${kind}`)), unit), tableButton), put(el("div", "kvr-chart-body"), plot, note), table);
-  return { kind, node, plot, unit, note, table, tableButton, shapes: [], listening: false };
+  put(node, put(el("div", "kvr-chart-head"), put(title, unit), tableButton), put(el("div", "kvr-chart-body"), plot, note), table);
+  return { kind, node, title, plot, unit, note, table, tableButton, shapes: [], listening: false };
 }
 
 function palette(root) {
