@@ -262,7 +262,7 @@ function legend(t) {
 function panel(kind, t) {
   const node = el("div", "kvr-chart");
   node.dataset.kind = kind;
-  const title = explained(el("h4", "", t(`charts.${kind}`)), t(`term.${kind}`));
+  const title = explained(el("span", "", t(`charts.${kind}`)), t(`term.${kind}`));
   const plot = el("div", "kvr-plot");
   plot.setAttribute("role", "img");
   plot.setAttribute("aria-label", t(`charts.${kind}`));
@@ -276,7 +276,7 @@ function panel(kind, t) {
   const table = el("div", "kvr-table");
   table.hidden = true;
   table.tabIndex = 0;
-  put(node, put(el("div", "kvr-chart-head"), put(title, unit), tableButton), put(el("div", "kvr-chart-body"), plot, note), table);
+  put(node, put(el("div", "kvr-chart-head"), put(el("h4"), title, unit), tableButton), put(el("div", "kvr-chart-body"), plot, note), table);
   return { kind, node, title, plot, unit, note, table, tableButton, shapes: [], listening: false };
 }
 

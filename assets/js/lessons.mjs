@@ -244,6 +244,7 @@ export function createLessons({ t, root: viewer, run, show }) {
     const words = now ? t("replay.at.step", { step: now, most }) : t("replay.at.problem");
     setText(standing, words);
     range.setAttribute("aria-valuetext", words);
+    fit();
   }
 
   function tell(heading, words, told) {
@@ -284,7 +285,7 @@ export function createLessons({ t, root: viewer, run, show }) {
   function anchor() {
     const [problem, columns] = [".kvr-problem", ".kvr-columns"].map((part) => run.root.querySelector(part));
     const shows = (part) => viewer.dataset.kvrShows?.split(" ").includes(part);
-    if (narrow.matches) return spot.matches(".kvr-steps") && shows("problem") ? problem : spot;
+    if (narrow.matches) return spot.matches(".kvr-steps") && shows("problem") && !root.classList.contains("kvr-answered") ? problem : spot;
     return shows("problem") && !shows("memory") ? problem : columns;
   }
 
@@ -296,7 +297,10 @@ export function createLessons({ t, root: viewer, run, show }) {
     for (const [name, part, column] of [["list", ".kvr-list", null], ["text", ".kvr-memory-text", ".kvr-signals"]]) {
       const box = run.root.querySelector(part).getBoundingClientRect();
       const below = column ? run.root.querySelector(column).getBoundingClientRect().bottom - box.bottom : 0;
-      viewer.style.setProperty(`--kvr-${name}`, `${Math.max(LEAST, Math.floor(room - (box.top - top) - below))}px`);
+      // What is not in view together with the rest is looked at by itself.
+      const alone = box.top < top || box.top - top > room;
+      const taken = alone ? LEAST : box.top - top + below;
+      viewer.style.setProperty(`--kvr-${name}`, `${Math.max(LEAST, Math.floor(room - taken))}px`);
     }
   }
 

@@ -39,20 +39,17 @@ export function createMemory({ t }) {
   let painted = { kv: undefined, tokens: 0 };
   let last = null;
   let asked = null;
-  /** Whether the text is scrolled to its newest part, to where it was scrolled last, and whether a reader has scrolled it since. */
-  let follow = { on: false, to: 0, byHand: false };
-  text.addEventListener("scroll", () => {
-    if (Math.abs(text.scrollTop - follow.to) > 1) follow.byHand = true;
-  });
+  /** Whether the text is kept scrolled to its newest part; a reader's own scrolling ends that. */
+  let following = false;
+  for (const act of ["wheel", "touchmove", "pointerdown", "keydown"]) text.addEventListener(act, (event) => event.key !== "Tab" && (following = false), { passive: true });
   new ResizeObserver(keepUp).observe(text);
 
   // The newest part is in view, and what is underlined too: that is what the reader was told to look at.
   function keepUp() {
-    if (!follow.on || follow.byHand) return;
+    if (!following) return;
     const line = tokens.find((node) => node.hasAttribute("data-kvr-asked"));
     const above = line ? line.getBoundingClientRect().top - text.getBoundingClientRect().top + text.scrollTop - text.clientHeight / 3 : Infinity;
     text.scrollTop = Math.min(text.scrollHeight, above);
-    follow.to = text.scrollTop;
   }
 
   function underline() {
@@ -172,7 +169,7 @@ export function createMemory({ t }) {
      */
     point(word, newest = false) {
       asked = word;
-      follow = { on: newest, to: text.scrollTop, byHand: false };
+      following = newest;
       underline();
       keepUp();
     },

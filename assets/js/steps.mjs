@@ -157,7 +157,7 @@ function stepCard(step, state, options) {
   const card = el("article", `kvr-card kvr-from-${commit.source}`);
   const head = el("div", "kvr-card-head");
   put(head, heading(step, t, onSelect), badge(commit.source, t, commit.cand), reward(commit.score, step.scorer ?? state.header?.scorer, t));
-  put(head, el("span", "kvr-muted", t("tokens", { n: commit.tokens })));
+  put(head, el("span", "kvr-muted kvr-count", t("tokens", { n: commit.tokens })));
   if (step.penalty) put(head, explained(el("span", "kvr-muted", t("reco.penalty", { penalty: step.penalty })), t("term.reflection")));
   put(card, head, ...(winnerOf(step)?.flags ?? []).map((flag) => flagNote(flag, t)));
   put(card, suppressedText(step, t) ?? longText(commit.text.trimEnd(), t, { most: CUT, className: "kvr-text" }), others(step, state, options));

@@ -51,7 +51,7 @@ def test_a_run_shows_steps_candidates_charts_and_memory(served, visit):
     expect(page.locator(".kvr-plot .main-svg").first).to_be_visible()
     expect(page.locator(".kvr-plot .main-svg")).not_to_have_count(0)
     expect(page.locator(".kvr-memory")).to_contain_text("8 of 28 tokens")
-    expect(page.locator(".kvr-lost-number").last).to_have_text(" 42")
+    expect(page.locator(".kvr-run .kvr-memory-text .kvr-lost-number").first).to_have_text(" 42")
     expect(page.locator(".kvr-lost-list")).to_contain_text("42 (since step 1)")
     expect(page.locator("#kvr-status-line")).to_contain_text("finished")
     expect(page.get_by_role("status").first).to_be_attached()
