@@ -432,7 +432,7 @@ def test_the_viewer_speaks_korean_when_asked(served, visit):
     page.goto(f"{served[1]}?lang=ko&trace=lab-easy")
     expect(page.locator(".kvr-run .kvr-replay-what")).to_contain_text("녹화된 실행")
     expect(page.locator(".kvr-card").first).to_contain_text("1단계")
-    expect(page.locator(".kvr-end")).to_contain_text("상자 안에 답을 썼습니다")
+    expect(page.locator(".kvr-end")).to_contain_text("최종 답 \\boxed{…}을(를) 썼습니다")
 
 
 def test_a_run_is_saved_as_tables(served, visit):
@@ -670,6 +670,7 @@ def test_a_card_shows_what_it_speaks_of_wherever_the_slider_was(served, visit):
     expect(page.locator(".kvr-run .kvr-step-title")).to_have_count(before + 1)
     page.goto(f"{served[1]}?card=6")
     others = page.locator('.kvr-run .kvr-expand[aria-expanded="true"]')
+    card.locator(".kvr-options button").first.click()
     expect(others).to_have_count(1)
     at = int(slider.input_value())
     slider.fill("1")
