@@ -192,7 +192,7 @@ export function createLessons({ t, root: viewer, run, show }) {
   /** The step (from 0) whose other candidates are open, if any; and where the lesson goes on. */
   let goal = null;
   let onward = null;
-  const narrow = matchMedia("(max-width: 700px)"); // the card lies at the bottom then
+  const narrow = matchMedia("(max-width: 1099px)"); // the card lies at the bottom then
   const sized = new ResizeObserver(fit);
   sized.observe(root);
   addEventListener("resize", fit);
