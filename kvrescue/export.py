@@ -50,6 +50,7 @@ nav a { color: inherit; line-height: 1.8; }
 """
 
 SITE_JS = """import { boot } from "./assets/js/boot.mjs";
+import { inLanguage, languageOf, languages } from "./assets/js/language.mjs";
 
 const asked = new URLSearchParams(location.search);
 const dark = asked.get("theme") ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
@@ -58,16 +59,16 @@ const base = new URL("./", import.meta.url);
 boot(document.getElementById("view"), { base }).then((view) => { window.kvrescue = view; });
 const read = async (path) => (await fetch(new URL(path, base))).json();
 const list = await read("traces/index.json");
-// English stands in the page; Korean replaces it where the viewer is Korean too.
-const korean = (asked.get("lang") ?? navigator.language).startsWith("ko");
-const words = korean ? await read("assets/i18n/ko.json") : {};
-if (korean) {
-  document.documentElement.lang = "ko";
-  document.getElementById("claim").textContent = words["page.claim"];
-}
+const language = languageOf();
+const words = await read(`assets/i18n/${language}.json`);
+document.documentElement.lang = language;
+document.getElementById("claim").textContent = words["page.claim"];
+document.querySelector("main").prepend(languages(language));
+document.getElementById("recordings").setAttribute("aria-label", words["site.recordings"]);
 document.getElementById("recordings").append(...list.map(({ id, title }) => {
   const link = document.createElement("a");
-  link.href = `?trace=${encodeURIComponent(id)}${asked.has("lang") ? `&lang=${encodeURIComponent(asked.get("lang"))}` : ""}`;
+  const trace = `?trace=${encodeURIComponent(id)}`;
+  link.href = asked.has("lang") ? inLanguage(language, trace) : trace;
   link.textContent = words[`example.${id}.title`] ?? title;
   return link;
 }));

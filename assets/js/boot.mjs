@@ -1,5 +1,6 @@
 // How the viewer starts, in the page of the app and in a static site alike: its language, Plotly, the recordings, and what the address asks for.
 
+import { languageOf } from "./language.mjs";
 import { mount } from "./stage.mjs";
 
 /**
@@ -21,10 +22,10 @@ export async function boot(node, { base, api = null, emit, live = false }) {
           document.head.append(script);
         });
   const fetched = (path, read, otherwise) => fetch(new URL(path, base)).then((answer) => (answer.ok ? read(answer) : otherwise)).catch(() => otherwise);
-  // Korean where the browser is Korean, or where the address asks for it (?lang=ko).
-  const korean = (asked.get("lang") ?? navigator.language).startsWith("ko");
-  const strings = korean ? await fetched("assets/i18n/ko.json", (answer) => answer.json(), null) : null;
-  if (korean) node.lang = "ko";
+  const language = languageOf();
+  // English comes with the modules.
+  const strings = language === "en" ? null : await fetched(`assets/i18n/${language}.json`, (answer) => answer.json(), null);
+  node.lang = language;
   const index = fetched("traces/index.json", (answer) => answer.json(), []);
   const recordings = { list: () => index, text: (file) => fetched(`traces/${file}`, (answer) => answer.text(), "") };
   const view = mount(node, { loadPlotly, emit, strings, api, forks: Boolean(api && emit), recordings });

@@ -3,10 +3,13 @@
 import { el, explained, put, setText } from "./dom.mjs";
 import { KINDS, crosshair, figure } from "./figures.mjs";
 import { SOURCES } from "./format.mjs";
+import { drawing } from "./picture.mjs";
 import { positions, series, summaries } from "./series.mjs";
 import { fillTable } from "./tables.mjs";
 
 const EVERY_MS = 400;
+/** Charts are drawn behind the frame that shows the rest, and one at a time: nobody waits for all four. */
+const FRAME_MS = 34;
 const CONFIG = { displayModeBar: false, displaylogo: false, responsive: false, doubleClick: "autosize", showTips: false };
 
 /**
@@ -15,7 +18,8 @@ const CONFIG = { displayModeBar: false, displaylogo: false, responsive: false, d
 export function createCharts({ loadPlotly, onHover, onSelect, t }) {
   const view = {
     axis: "step", state: null, selected: null, hovered: null, zoom: null, revision: 0,
-    thresholds: { tau_ent: 2.5, tau_cmp: 0.3, ent_window: 16 }, drawn: -EVERY_MS, timer: 0, frame: 0, plotly: null, colors: null, dead: false,
+    thresholds: { tau_ent: 2.5, tau_cmp: 0.3, ent_window: 16 }, drawn: -EVERY_MS, timer: 0, frame: 0,
+    /** what is being drawn, and the charts that wait for it */ data: null, lines: {}, left: [], next: 0, plotly: null, colors: null, dead: false,
   };
   const { root, axisButton, panels } = shell(t);
 
@@ -44,7 +48,7 @@ export function createCharts({ loadPlotly, onHover, onSelect, t }) {
 
   function schedule(delay = EVERY_MS) {
     if (view.timer || view.dead) return;
-    const wait = Math.max(0, Math.min(delay, view.drawn + EVERY_MS - performance.now()));
+    const wait = Math.max(FRAME_MS, Math.min(delay, view.drawn + EVERY_MS - performance.now()));
     view.timer = setTimeout(() => {
       view.timer = 0;
       draw();
@@ -61,27 +65,28 @@ export function createCharts({ loadPlotly, onHover, onSelect, t }) {
   function draw() {
     if (view.dead || !root.isConnected || !root.offsetParent) return;
     view.drawn = performance.now();
-    const data = view.state ? series(view.state, view.axis, t) : null;
-    const lines = view.state ? summaries(view.state, view.thresholds, t) : {};
+    view.data = view.state ? series(view.state, view.axis, t) : null;
+    view.lines = view.state ? summaries(view.state, view.thresholds, t) : {};
     setText(axisButton, t(`charts.axis.${view.axis}`));
-    const method = view.state?.header?.config.method ?? "";
-    for (const one of panels) {
-      setText(one.title, t(titleKey(one.kind, method)));
-      setText(one.unit, t(unitKey(one.kind, view.axis, method), { n: view.thresholds.ent_window }));
-      one.plot.setAttribute("aria-label", `${one.title.textContent}. ${lines[one.kind] ?? ""}`);
-      if (!one.table.hidden) fillTable(one.table, one.kind, data, view.axis, t);
-      if (view.plotly && !one.plot.hidden) paint(one, data);
-    }
+    view.left = [...panels];
+    clearTimeout(view.next);
+    drawNext();
+  }
+
+  function drawNext() {
+    const one = view.left.shift();
+    if (!one || view.dead) return;
+    setText(one.title, titleOf(one.kind, view, t));
+    setText(one.unit, unitOf(one.kind, view, t));
+    one.plot.setAttribute("aria-label", `${one.title.textContent}. ${view.lines[one.kind] ?? ""}`);
+    if (!one.table.hidden) fillTable(one.table, one.kind, view.data, view.axis, t);
+    if (view.plotly && !one.plot.hidden) paint(one, view.data);
+    view.next = setTimeout(drawNext);
   }
 
   function paint(one, data) {
     view.colors ??= palette(root);
-    const steps = view.state?.steps.length ?? 0;
-    const narrow = root.clientWidth < 520;
-    const config = view.state?.header?.config;
-    const bands = String(config?.method).startsWith("reco") && config.method !== "reco-uniform" ? [Number(config.tau_l), Number(config.tau_h)] : null;
-    const shown = { ...view, steps, narrow, bands, range: view.zoom ?? [0, endOf(view)] };
-    const { traces, layout, empty } = figure(one.kind, data?.[one.kind] ?? null, shown, t);
+    const { traces, layout, empty } = figure(one.kind, data?.[one.kind] ?? null, drawnView(view, root.clientWidth < 520), t);
     one.shapes = layout.shapes ?? [];
     layout.shapes = [...one.shapes, ...cross()];
     layout.width = Math.max(200, one.plot.clientWidth);
@@ -156,44 +161,14 @@ export function createCharts({ loadPlotly, onHover, onSelect, t }) {
         }
       });
     },
-    /** All charts that have something to show as one PNG; null without the library. @returns {Promise<Blob|null>} */
-    async picture() {
-      const shown = panels.filter((one) => one.listening);
-      if (!view.plotly || !shown.length) return null;
-      const size = { width: 900, height: 260 };
-      const pictures = await Promise.all(shown.map((one) => view.plotly.toImage(one.plot, { format: "png", scale: 2, ...size }).then(loaded)));
-      const canvas = el("canvas");
-      const [head, scale] = [34, 2];
-      Object.assign(canvas, { width: size.width * scale, height: shown.length * (size.height + head) * scale });
-      const pen = canvas.getContext("2d");
-      pen.scale(scale, scale);
-      pen.fillStyle = view.colors.panel;
-      pen.fillRect(0, 0, canvas.width, canvas.height);
-      pen.fillStyle = view.colors.ink;
-      pen.font = "600 16px system-ui, sans-serif";
-      shown.forEach((one, i) => {
-        const top = i * (size.height + head);
-        pen.fillText(`${one.title.textContent} (${one.unit.textContent})`, 12, top + 24);
-        pen.drawImage(pictures[i], 0, top + head, size.width, size.height);
-      });
-      return new Promise((done) => canvas.toBlob(done, "image/png"));
-    },
-    /** The same as one SVG. @returns {Promise<string|null>} */
-    async vector() {
-      const shown = panels.filter((one) => one.listening);
-      if (!view.plotly || !shown.length) return null;
-      const [width, height, head] = [900, 260, 34];
-      const parts = await Promise.all(shown.map((one) => view.plotly.toImage(one.plot, { format: "svg", width, height })));
-      const whole = new DOMParser().parseFromString(`<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${shown.length * (height + head)}"/>`, "image/svg+xml");
-      shown.forEach((one, i) => {
-        const part = new DOMParser().parseFromString(decodeURIComponent(parts[i].slice(parts[i].indexOf(",") + 1)), "image/svg+xml").documentElement;
-        part.setAttribute("y", String(i * (height + head) + head));
-        const title = whole.createElementNS("http://www.w3.org/2000/svg", "text");
-        title.textContent = `${one.title.textContent} (${one.unit.textContent})`;
-        for (const [name, value] of Object.entries({ x: 12, y: i * (height + head) + 24, "font-family": "system-ui, sans-serif", "font-size": 16, fill: view.colors.ink })) title.setAttribute(name, String(value));
-        whole.documentElement.append(title, whole.importNode(part, true));
-      });
-      return new XMLSerializer().serializeToString(whole);
+    /** All charts of a whole run as one SVG, wherever the slider and the zoom stand; null without the library. @returns {Promise<string|null>} */
+    async picture(whole) {
+      const plotly = view.plotly ?? (await loadPlotly().catch(() => null));
+      if (!plotly) return null;
+      const shown = { ...view, state: whole, zoom: null, colors: palette(root) };
+      const data = series(whole, view.axis, t);
+      const charts = panels.map(({ kind }) => ({ kind, title: `${titleOf(kind, shown, t)} (${unitOf(kind, shown, t)})`, ...figure(kind, data[kind], drawnView(shown, false), t) }));
+      return drawing(plotly, { colors: shown.colors, charts }, whole, t(`charts.axis.${view.axis}`), t);
     },
     /** Bring one chart into view and give it the focus. @param {"entropy"|"gzip"} kind */
     reveal(kind) {
@@ -205,6 +180,7 @@ export function createCharts({ loadPlotly, onHover, onSelect, t }) {
     destroy() {
       view.dead = true;
       clearTimeout(view.timer);
+      clearTimeout(view.next);
       cancelAnimationFrame(view.frame);
       stop();
       for (const one of panels) if (one.listening) view.plotly.purge(one.plot);
@@ -212,19 +188,19 @@ export function createCharts({ loadPlotly, onHover, onSelect, t }) {
   };
 }
 
-function loaded(url) {
-  return new Promise((done, failed) => {
-    const image = new Image();
-    image.onload = () => done(image);
-    image.onerror = failed;
-    image.src = url;
-  });
-}
-
+const methodOf = (view) => view.state?.header?.config.method ?? "";
 // Whose memory it is; only ReCo asks for a share.
-const titleKey = (kind, method) => (kind === "retention" && method === "helper" ? "charts.retention.helper" : `charts.${kind}`);
+const titleOf = (kind, view, t) => t(kind === "retention" && methodOf(view) === "helper" ? "charts.retention.helper" : `charts.${kind}`);
+const unitOf = (kind, view, t) => t(unitKey(kind, view.axis, methodOf(view)), { n: view.thresholds.ent_window });
 const unitKey = (kind, axis, method = "") =>
   kind === "entropy" || kind === "gzip" ? `charts.${kind}.unit.${axis}` : kind === "retention" && method.startsWith("reco") ? "charts.retention.unit.asked" : `charts.${kind}.unit`;
+
+// What a figure is drawn from.
+function drawnView(view, narrow) {
+  const config = view.state?.header?.config;
+  const bands = String(config?.method).startsWith("reco") && config.method !== "reco-uniform" ? [Number(config.tau_l), Number(config.tau_h)] : null;
+  return { ...view, steps: view.state?.steps.length ?? 0, narrow, bands, range: view.zoom ?? [0, endOf(view)] };
+}
 
 // The last step and a little air; while a step is being written, its longest candidate too.
 function endOf({ state, axis }) {
@@ -242,7 +218,7 @@ function shell(t) {
   axisButton.type = "button";
   axisButton.title = t("charts.axis.label");
   const panels = KINDS.map((kind) => panel(kind, t));
-  put(root, put(el("div", "kvr-section-head"), el("h3", "", t("charts.title")), axisButton), legend(t), ...panels.map(({ node }) => node));
+  put(root, put(el("div", "kvr-section-head"), el("h2", "", t("charts.title")), axisButton), legend(t), ...panels.map(({ node }) => node));
   put(root, el("p", "kvr-hint", t("charts.hint")));
   return { root, axisButton, panels };
 }
@@ -276,7 +252,7 @@ function panel(kind, t) {
   const table = el("div", "kvr-table");
   table.hidden = true;
   table.tabIndex = 0;
-  put(node, put(el("div", "kvr-chart-head"), put(el("h4"), title, unit), tableButton), put(el("div", "kvr-chart-body"), plot, note), table);
+  put(node, put(el("div", "kvr-chart-head"), put(el("h3"), title, unit), tableButton), put(el("div", "kvr-chart-body"), plot, note), table);
   return { kind, node, title, plot, unit, note, table, tableButton, shapes: [], listening: false };
 }
 

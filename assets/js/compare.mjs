@@ -5,7 +5,7 @@ import { button, el, glyph, put, setText } from "./dom.mjs";
 import { createMemory, memoryLegend } from "./memory.mjs";
 import { countsAt, firstDifference, merge } from "./merge.mjs";
 import { createReplay } from "./replay.mjs";
-import { createShare, fileName, pageAddress } from "./share.mjs";
+import { createShare, fileName, pageAddress, settingsQuery } from "./share.mjs";
 import { sparkline } from "./sparkline.mjs";
 import { apply, isClosing, newState } from "./state.mjs";
 import { createSteps } from "./steps.mjs";
@@ -83,7 +83,7 @@ export function createCompare({ t, api, onOpen, onRun }) {
     const longest = Math.max(1, ...states.map((state) => state.steps.length));
     lanes.forEach((lane, i) => lane.draw(states[i], longest));
     const closed = lanes.every((lane) => lane.closed());
-    if (closed) line = merge(lanes.map((lane) => lane.events()));
+    if (closed || about !== null) line = merge(lanes.map((lane) => lane.events()));
     replay.update(line.events, aboutWords(about, closed, t), closed || about !== null, line.stops);
     mark();
   }
@@ -99,7 +99,10 @@ export function createCompare({ t, api, onOpen, onRun }) {
   }
 
   function link() {
-    return `${pageAddress(api)}${about?.id ? `?trace=${encodeURIComponent(about.id)}&compare=1&step=${(replay.step() ?? -1) + 1}` : ""}`;
+    if (about?.id) return `${pageAddress(api)}?trace=${encodeURIComponent(about.id)}&compare=1&step=${(replay.step() ?? -1) + 1}`;
+    // The first run's settings stand for all: what a method wants otherwise comes with the method.
+    const headers = whole().map((state) => state.header);
+    return `${pageAddress(api)}?${settingsQuery(headers[0], headers.map(({ config }) => String(config.method)))}`;
   }
 
   return {
@@ -117,8 +120,9 @@ export function createCompare({ t, api, onOpen, onRun }) {
     /** @param {number} index which run @param {object[]} events more of it */
     append(index, events, told) {
       about = told;
+      share.address(Boolean(api || about?.id));
       while (lanes.length <= index) add();
-      lanes[index].append(events);
+      lanes[index].append(events, about !== null);
       setText(problem, String(lanes[0].whole().header?.problem ?? ""));
       if (isClosing(events.at(-1)) || events.some((event) => event.type === "header")) settle();
     },
@@ -131,7 +135,7 @@ export function createCompare({ t, api, onOpen, onRun }) {
 
 function createLane({ t, onSelect, onRun }) {
   const root = el("article", "kvr-compare-lane");
-  const title = el("h3");
+  const title = el("h2");
   const facts = el("p", "kvr-note");
   const answer = el("p", "kvr-strong");
   const steps = createSteps({ t, onSelect, onHover: () => {}, onJump: onRun });
@@ -143,16 +147,14 @@ function createLane({ t, onSelect, onRun }) {
   let shown = 0;
   let state = newState();
   let full = null;
+  let cut = false;
   let selected = null;
 
   function showUpTo(count) {
-    if (count < shown) {
-      [state, shown] = [newState(), 0];
-      steps.reset();
-      memory.reset();
-    }
+    if (count < shown) [state, shown] = [newState(), 0];
     for (const event of all.slice(shown, count)) apply(state, event);
     shown = count;
+    state.cut = cut && shown === all.length;
     steps.update(state);
     memory.update(state, selected);
     tell();
@@ -171,9 +173,10 @@ function createLane({ t, onSelect, onRun }) {
   return {
     root,
     pick: null,
-    append(events) {
+    append(events, recorded) {
       for (const event of events) all.push(event);
       full = null;
+      cut = recorded && !isClosing(all.at(-1));
       showUpTo(all.length);
       setText(this.pick, title.textContent);
     },

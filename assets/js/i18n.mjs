@@ -2,6 +2,7 @@
 
 import ENGLISH from "../i18n/en.json" with { type: "json" };
 import { formats } from "./format.mjs";
+import { isolated } from "./text.mjs";
 
 /** @typedef {ReturnType<typeof translator>} Translator */
 
@@ -19,11 +20,11 @@ export function translator(strings) {
   const fill = (text, values) =>
     text.replace(/\{(\w+)\}/g, (whole, name) => {
       if (!Object.hasOwn(values, name)) return whole;
-      return typeof values[name] === "number" ? tools.number(values[name]) : String(values[name]);
+      return typeof values[name] === "number" ? tools.number(values[name]) : isolated(String(values[name]));
     });
   const t = (key, values = {}) => {
     const form = typeof values.n === "number" ? table[`${key}.${plurals.select(values.n)}`] ?? table[`${key}.other`] : undefined;
-    return fill(String(form ?? table[key] ?? key), values);
+    return fill(String(form ?? table[key] ?? isolated(key)), values);
   };
   return Object.assign(t, tools, { locale });
 }

@@ -13,7 +13,7 @@ const SHORTEST_TRACK = 24;
 export function createLanes({ t }) {
   const root = el("section", "kvr-lanes");
   root.setAttribute("aria-label", t("lanes.label"));
-  const title = el("h3");
+  const title = el("h2");
   const rows = el("div", "kvr-lane-rows");
   put(root, title, rows);
   root.hidden = true;

@@ -158,7 +158,7 @@ export function createLessons({ t, root: viewer, run, show }) {
   root.hidden = true;
   const opener = button("kvr-button kvr-primary", t("lessons.open"), () => (root.hidden ? open(0) : close()));
   const place = el("span", "kvr-muted");
-  const title = el("h3");
+  const title = el("h2");
   title.tabIndex = -1;
   const text = el("p", "kvr-lesson-text");
   const question = el("p", "kvr-strong");

@@ -1,8 +1,8 @@
 // What the base can still see: prompt and trajectory as text, each token shaded by the share of slots that hold it.
 
 import { el, explained, put, select, setText } from "./dom.mjs";
-import { createGrid } from "./grid.mjs";
-import { HELD_BY, alwaysKept, forgottenSince, groupsOf, heldBy, levelsOf, memoryAt, shade } from "./recall.mjs";
+import { createGrid, layersName, layersOf } from "./grid.mjs";
+import { HELD_BY, alwaysKept, forgottenSince, groupsOf, heldBy, levelsIn, memoryAt, shade } from "./recall.mjs";
 
 const EVERYTHING = 4;
 const MOST_NUMBERS = 12;
@@ -27,15 +27,15 @@ export function createMemory({ t }) {
   const layers = select(t("memory.layers"), [["-1", t("memory.layers.all")]], again);
   const by = select(t("memory.by"), HELD_BY.map((name) => [name, t(`memory.by.${name}`)]), again);
   const choices = put(el("div", "kvr-choices"), look.parentNode, layers.parentNode, by.parentNode);
-  const title = el("h3", "", t("memory.title"));
+  const title = el("h2", "", t("memory.title"));
   const legend = memoryLegend(t);
   put(root, title, caption, choices, legend, lost, text, grid.root);
 
+  /** What is shown, the prompt and then each step, and its tokens. @type {Part[]} */
+  let parts = [];
   let tokens = [];
-  let numbers = [];
-  let counted = -1;
-  /** Where each step begins: how many nodes and tokens lie before it. @type {[number, number][]} */
-  let begins = [];
+  /** Every part by what it shows (the prompt, a commit), made once: the slider takes parts out of the page and puts them back. @type {Map<object, Part>} */
+  let made = new Map();
   let painted = { kv: undefined, tokens: 0 };
   let last = null;
   let asked = null;
@@ -47,16 +47,16 @@ export function createMemory({ t }) {
   // The newest part is in view, and what is underlined too: that is what the reader was told to look at.
   function keepUp() {
     if (!following) return;
-    const line = tokens.find((node) => node.hasAttribute("data-kvr-asked"));
+    const line = tokens.find(({ node }) => node.hasAttribute("data-kvr-asked"))?.node;
     const above = line ? line.getBoundingClientRect().top - text.getBoundingClientRect().top + text.scrollTop - text.clientHeight / 3 : Infinity;
     text.scrollTop = Math.min(text.scrollHeight, above);
   }
 
   function underline() {
-    const said = tokens.map((node) => node.textContent.trim());
+    const said = tokens.map(({ node }) => node.textContent.trim());
     const at = asked === null ? -1 : said.indexOf(asked);
     const from = said.lastIndexOf(".", at) + 1;
-    tokens.forEach((node, i) => node.toggleAttribute("data-kvr-asked", at >= 0 && i >= from && i < said.indexOf(".", at)));
+    tokens.forEach(({ node }, i) => node.toggleAttribute("data-kvr-asked", at >= 0 && i >= from && i < said.indexOf(".", at)));
   }
 
   function again() {
@@ -68,59 +68,45 @@ export function createMemory({ t }) {
     const groups = groupsOf(kv);
     if (!groups || layers.options.length === groups + 1) return;
     while (layers.options.length > 1) layers.lastChild.remove();
-    const count = last[0].header?.models?.base?.layers;
     for (let i = 0; i < groups; i++) {
-      const option = el("option", "", layersName(i, groups, Number.isInteger(count) ? count : groups, t));
+      const { from, to, count } = layersOf(i, groups, last[0]);
+      const option = el("option", "", t(to > from ? "memory.layers.some" : "memory.layers.single", { from, to, count }));
       option.value = String(i);
       put(layers, option);
     }
   }
 
-  function add(pieces) {
-    const made = pieces.map((piece) => {
-      const node = el("span", "kvr-token", piece);
-      // A token that turns the direction of what follows must not turn its neighbours.
-      if (TURNS.test(piece)) node.dir = "auto";
-      return node;
-    });
-    pieces.forEach((piece) => numbers.push(/\p{Nd}/u.test(piece)));
-    text.append(...made);
-    tokens.push(...made);
-  }
-
-  function boundary(step) {
-    const mark = el("span", "kvr-boundary", String(step));
-    mark.setAttribute("aria-label", t("memory.step.mark", { step }));
-    mark.setAttribute("role", "note");
-    text.append(mark);
+  function partOf(said, index) {
+    if (!made.has(said)) made.set(said, newPart(said.pieces, index, t));
+    return made.get(said);
   }
 
   function grow(state) {
-    if (counted < 0 && state.prompt.pieces.length) {
-      add(state.prompt.pieces);
-      underline();
-      counted = 0;
-    }
-    for (; counted >= 0 && state.steps[counted]?.commit; counted++) {
-      begins[counted] = [text.childNodes.length, tokens.length];
-      boundary(counted + 1);
-      // The numbered mark tells the steps apart; an empty line between them would only cost room.
-      add(state.steps[counted].commit.pieces.map((piece) => piece.replace(/\n{2,}/g, "\n")));
-    }
+    const open = state.steps.findIndex((step) => !step.commit);
+    const commits = (open < 0 ? state.steps : state.steps.slice(0, open)).map((step) => step.commit);
+    const wanted = state.prompt.pieces.length ? [state.prompt, ...commits].map(partOf) : [];
+    let same = 0;
+    while (same < parts.length && parts[same] === wanted[same]) same++;
+    if (same === parts.length && same === wanted.length) return;
+    for (const part of parts.slice(same)) part.node.remove();
+    text.append(...wanted.slice(same).map((part) => part.node));
+    parts = wanted;
+    tokens = parts.flatMap((part) => part.tokens);
+    if (!same) underline();
   }
 
   function paint(kv) {
     const group = Number(layers.value);
     const { first, newest } = alwaysKept(last?.[0].header?.config ?? {});
     const kept = (i) => (i < first ? " kvr-sink" : i >= kv.seen - newest && i < kv.seen ? " kvr-window" : "");
-    const levels = kv ? heldBy(levelsOf(kv, group < groupsOf(kv) ? group : -1), by.value) : [];
-    tokens.forEach((node, i) => {
-      const full = !kv || whole(kv);
+    const levels = kv ? heldBy(levelsIn(kv, group), by.value) : [];
+    const full = !kv || whole(kv);
+    tokens.forEach((token, i) => {
       const level = full ? EVERYTHING : i < levels.length ? shade(levels[i]) : -1;
-      const name = className(kv ? level : -2, numbers[i]) + (full ? "" : kept(i));
-      if (node.className !== name) node.className = name;
-      const title = name.includes("kvr-lost-number") ? t("memory.lost") : "";
-      if (node.title !== title) node.title = title;
+      const look = className(kv ? level : -2, token.number) + (full ? "" : kept(i));
+      if (token.look === look) return;
+      token.look = token.node.className = look;
+      token.node.title = look.includes("kvr-lost-number") ? t("memory.lost") : "";
     });
     root.classList.toggle("kvr-unshaded", !levels.length);
     // Only what can be seen here is explained.
@@ -139,12 +125,13 @@ export function createMemory({ t }) {
     offerLayers(kv);
     paint(kv);
     grid.update(grid.root.hidden ? null : kv, state);
-    setText(lost, lostSentence(kv, state, t));
+    // The grid shows all layers, each by its share.
+    setText(lost, lostSentence(kv, state, grid.root.hidden ? { group: Number(layers.value), by: by.value } : { group: -1, by: "share" }, t));
     keepUp();
   }
 
   function reset() {
-    [tokens, numbers, counted, begins, last] = [[], [], -1, [], null];
+    [parts, tokens, made, last] = [[], [], new Map(), null];
     painted = { kv: undefined, tokens: 0 };
     text.replaceChildren();
     setText(lost, "");
@@ -153,16 +140,6 @@ export function createMemory({ t }) {
   return {
     root,
     reset,
-    /** The same run, at an earlier place: what was written behind it goes. */
-    back(state) {
-      if (!state.prompt.pieces.length) return reset();
-      const steps = state.steps.filter((step) => step.commit).length;
-      if (counted <= steps) return;
-      const [nodes, kept] = begins[steps];
-      while (text.childNodes.length > nodes) text.lastChild.remove();
-      [tokens.length, numbers.length, begins.length, counted] = [kept, kept, steps, steps];
-      painted = { kv: undefined, tokens: 0 };
-    },
     /**
      * Underline the prompt's sentence that holds a word, up to its full stop; null takes it away.
      * @param {string|null} word @param {boolean} [newest] keep the newest part in view, until the reader scrolls
@@ -189,12 +166,21 @@ export function createMemory({ t }) {
   };
 }
 
-// "layers 5-8 of 28": the groups are neighbours, first ones first, as equal as can be.
-function layersName(index, groups, count, t) {
-  const [size, more] = [Math.floor(count / groups), count % groups];
-  const from = index * size + Math.min(index, more);
-  const to = from + size + (index < more ? 1 : 0);
-  return to - from > 1 ? t("memory.layers.some", { from: from + 1, to, count }) : t("memory.layers.single", { from: from + 1, count });
+/** @typedef {{node: HTMLElement, tokens: {node: HTMLElement, number: boolean, look: string}[]}} Part `number`: it has a digit; `look`: its class as it is */
+
+/** @param {string[]} pieces @param {number} step from 1; 0 for the prompt @returns {Part} */
+function newPart(pieces, step, t) {
+  const tokens = pieces.map((piece) => {
+    // The numbered mark tells the steps apart; an empty line between them would only cost room.
+    const node = el("span", "kvr-token", step ? piece.replace(/\n{2,}/g, "\n") : piece);
+    // A token that turns the direction of what follows must not turn its neighbours.
+    if (TURNS.test(piece)) node.dir = "auto";
+    return { node, number: /\p{Nd}/u.test(piece), look: "kvr-token" };
+  });
+  const mark = step ? el("span", "kvr-boundary", String(step)) : null;
+  mark?.setAttribute("aria-label", t("memory.step.mark", { step }));
+  mark?.setAttribute("role", "note");
+  return { node: put(el("span"), mark, ...tokens.map(({ node }) => node)), tokens };
 }
 
 function className(level, isNumber) {
@@ -203,13 +189,16 @@ function className(level, isNumber) {
   return `kvr-token kvr-shade-${level}${level === 0 && isNumber ? " kvr-lost-number" : ""}`;
 }
 
-function lostSentence(kv, state, t) {
+function lostSentence(kv, state, held, t) {
   if (!kv || kv.resident >= kv.seen) return "";
-  const gone = forgottenSince(state.kvs, state.kvs.indexOf(kv), state.prompt.pieces);
+  const gone = forgottenSince(state.kvs, state.kvs.indexOf(kv), state.prompt.pieces, held);
   if (!gone.length) return "";
   const said = ([number, step]) => t(step < 0 ? "memory.number.prompt" : "memory.number", { number, step: step + 1 });
   const listed = gone.slice(0, MOST_NUMBERS).map(said).join(", ");
-  return `${t("memory.numbers")}${listed}${gone.length > MOST_NUMBERS ? ", …" : ""}`;
+  const by = held.by === "share" ? "any" : held.by;
+  const some = held.group >= 0 && groupsOf(kv) > held.group;
+  const begin = some ? t(`memory.numbers.${by}.some`, { layers: layersName(held.group, groupsOf(kv), state, t) }) : t(`memory.numbers.${by}`);
+  return `${begin}${listed}${gone.length > MOST_NUMBERS ? ", …" : ""}`;
 }
 
 /** Nothing was ever evicted. */

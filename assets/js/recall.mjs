@@ -5,7 +5,7 @@ import { decode } from "./rle.mjs";
 /** Five visible classes of the sixteen levels; only 0 is "forgotten" and only 15 is "everywhere". */
 export const shade = (level) => (level === 0 ? 0 : level < 6 ? 1 : level < 11 ? 2 : level < 15 ? 3 : 4);
 
-const FULL = 15;
+export const FULL = 15;
 const HALF = 8;
 const decoded = new WeakMap();
 
@@ -33,6 +33,16 @@ export function levelsOf(kv, group = -1) {
 export const groupsOf = (kv) => (Array.isArray(kv?.layers) ? Math.min(kv.layers.length, MOST_GROUPS) : 0);
 const MOST_GROUPS = 64;
 
+/** Levels of a group of layers; of all of them where nothing is lost yet, so that groups have no maps of their own. */
+export const levelsIn = (kv, group) => levelsOf(kv, group < groupsOf(kv) ? group : -1);
+
+/** Behind which step (from 0; -1: the problem) a token came to be held at `most` or less; null while it is held more. */
+export function droppedSince(kvs, last, { group, position, most }) {
+  let since = null;
+  for (let i = last; i >= 0 && levelsIn(kvs[i], group)[position] <= most; i--) since = kvs[i].step;
+  return since;
+}
+
 /** What counts as held: the share as it is, or a token that any head, at least half of them, or every head holds. */
 export const HELD_BY = ["share", "any", "half", "all"];
 
@@ -57,13 +67,17 @@ export function alwaysKept({ policy, window, sinks, protect_sink: protectedSinks
 
 const hasDigit = (piece) => /\p{Nd}/u.test(piece);
 
-/** Numbers of the prompt that are gone at `kvs[last]`, with the step (from 0; -1: the prompt itself) behind which each was gone first. */
-export function forgottenSince(kvs, last, pieces) {
+/**
+ * Numbers of the prompt that are gone at `kvs[last]`, with the step (from 0; -1: the prompt itself) behind which each was gone first.
+ * @param {{group?: number, by?: string}} [held] of which layers, and what counts as held
+ */
+export function forgottenSince(kvs, last, pieces, { group = -1, by = "share" } = {}) {
   const since = new Map();
+  const gone = (kv) => forgottenNumbers(pieces, heldBy(levelsIn(kv, group), by));
   kvs.slice(0, last + 1).forEach((kv) => {
-    for (const number of forgottenNumbers(pieces, levelsOf(kv))) if (!since.has(number)) since.set(number, kv.step);
+    for (const number of gone(kv)) if (!since.has(number)) since.set(number, kv.step);
   });
-  const now = new Set(forgottenNumbers(pieces, levelsOf(kvs[last])));
+  const now = new Set(gone(kvs[last]));
   return [...since].filter(([number]) => now.has(number));
 }
 

@@ -3,6 +3,7 @@
 import { save, signalsCsv, stepsCsv } from "./csv.mjs";
 import { button, el, put, setText } from "./dom.mjs";
 import { summaryOf } from "./markdown.mjs";
+import { painted } from "./picture.mjs";
 
 const SEPARATE = ["method", "policy", "budget", "n", "seed"];
 
@@ -35,9 +36,10 @@ export function curlCall(header, url) {
   return `curl -s -X POST ${quoted(address)} -H 'Content-Type: application/json' \\\n  -d ${quoted(body)} \\\n  | sed 's/.*"event_id": *"\\([^"]*\\)".*/\\1/' | xargs -I{} curl -sN ${quoted(`${address}/{}`)}\n`;
 }
 
-/** Problem, models and settings in a query: they fill the form again and start nothing. */
-export function settingsQuery(header) {
-  const bytes = new TextEncoder().encode(JSON.stringify({ models: header.model_set || null, problem: String(header.problem), reference: String(header.reference ?? ""), settings: header.config }));
+/** Problem, models and settings in a query: they fill the form again and start nothing. @param {string[]} [methods] of a comparison */
+export function settingsQuery(header, methods) {
+  const given = { models: header.model_set || null, problem: String(header.problem), reference: String(header.reference ?? ""), settings: header.config, methods };
+  const bytes = new TextEncoder().encode(JSON.stringify(given));
   const text = btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
   return `settings=${text.replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "")}`;
 }
@@ -57,9 +59,11 @@ export function createShare({ t, files, copies }) {
   told.setAttribute("role", "status");
   const buttons = [
     ...Object.keys(files).map((kind) => button("kvr-button", t(`share.${kind}`), () => file(kind))),
-    ...Object.keys(copies).map((kind) => button("kvr-button", t(`share.${kind}`), () => copy(kind))),
+    ...Object.keys(copies).map((kind) => button(`kvr-button kvr-copy-${kind}`, t(`share.${kind}`), () => copy(kind))),
   ];
-  put(root, el("summary", "kvr-button", t("share.title")), put(el("div", "kvr-replay-row"), ...buttons), copied, told);
+  const nowhere = el("p", "kvr-note", t("share.nolink"));
+  nowhere.hidden = true;
+  put(root, el("summary", "kvr-button", t("share.title")), put(el("div", "kvr-replay-row"), ...buttons), nowhere, copied, told);
 
   async function file(kind) {
     const made = await files[kind]();
@@ -83,6 +87,11 @@ export function createShare({ t, files, copies }) {
 
   return {
     root,
+    /** Whether what is shown has an address. */
+    address(has) {
+      root.querySelector(".kvr-copy-link").hidden = !has;
+      nowhere.hidden = has;
+    },
     reset() {
       copied.hidden = true;
       setText(told, "");
@@ -95,9 +104,9 @@ export const pageAddress = (api) => api ?? new URL(location.pathname, location.o
 
 /**
  * @param {{t: import("./i18n.mjs").Translator, run: () => {state: object, text: string, recorded: string|null, step: number|null, look: string},
- *   picture: () => Promise<Blob|null>, vector: () => Promise<string|null>, api: string|null}} options `api`: the page's address, null where nothing can be run
+ *   picture: (whole: object) => Promise<string|null>, api: string|null}} options `picture`: all charts of a run as SVG; `api`: the page's address, null where nothing can be run
  */
-export function shareOfRun({ t, run, picture, vector, api }) {
+export function shareOfRun({ t, run, picture, api }) {
   const csv = "text/csv;charset=utf-8";
   const named = (state, ending) => fileName(state.header?.run, ending);
   const from = (make) => () => make(run());
@@ -107,12 +116,12 @@ export function shareOfRun({ t, run, picture, vector, api }) {
     signals: from(({ state }) => [signalsCsv(state), named(state, "-signals.csv"), csv]),
     settings: from(({ state }) => [`${JSON.stringify(state.header.config, null, 2)}\n`, named(state, "-settings.json"), "application/json"]),
     charts: from(async ({ state }) => {
-      const blob = await picture();
-      return blob && [blob, named(state, "-charts.png"), "image/png"];
+      const svg = await picture(state);
+      return svg && [await painted(svg), named(state, "-charts.png"), "image/png"];
     }),
     drawing: from(async ({ state }) => {
-      const text = await vector();
-      return text && [text, named(state, "-charts.svg"), "image/svg+xml"];
+      const svg = await picture(state);
+      return svg && [svg, named(state, "-charts.svg"), "image/svg+xml"];
     }),
     summary: from(({ state }) => [summaryOf(state, t), named(state, ".md"), "text/markdown;charset=utf-8"]),
   };

@@ -158,7 +158,7 @@ export function mount(root, { loadPlotly, emit, strings = null, api = null, fork
 
 function keys(t) {
   const list = el("dl", "kvr-keys");
-  for (const name of ["range", "tokens", "play", "abort", "chart", "lessons", "presenter"]) put(list, put(el("div"), el("dt", "", t(`keys.${name}.keys`)), el("dd", "", t(`keys.${name}`))));
+  for (const name of ["range", "tokens", "play", "abort", "chart", "grid", "lessons", "presenter"]) put(list, put(el("div"), el("dt", "", t(`keys.${name}.keys`)), el("dd", "", t(`keys.${name}`))));
   return put(el("details", "kvr-more"), el("summary", "kvr-button", t("keys.title")), list);
 }
 

@@ -41,6 +41,7 @@ export function newState() {
     /** which run this one continues */ resumed: null,
     answer: null,
     closing: null,
+    /** a recording that stops here, without an end */ cut: false,
     counts: { commits: 0, aborts: 0, flags: 0 },
     /** events that could not be read */ skipped: 0,
   };
@@ -52,6 +53,13 @@ const number = (value, otherwise = 0) => (Number.isFinite(value) ? value : other
 
 /** @param {object|undefined} event the last one that was read */
 export const isClosing = (event) => event?.type === "end" || event?.type === "error";
+
+const made = new WeakMap();
+/** What an event says, made once: after going back it is the same object again, so that what was drawn for it is found. */
+function once(event, make) {
+  if (!made.has(event)) made.set(event, make());
+  return made.get(event);
+}
 
 function need(condition) {
   if (!condition) throw new TypeError("malformed event");
@@ -135,11 +143,11 @@ function close(state, event) {
 const HANDLERS = {
   header(state, event) {
     need(event.config && typeof event.config === "object");
-    state.header = { ...event, models: event.models ?? {} };
+    state.header = once(event, () => ({ ...event, models: event.models ?? {} }));
   },
   prompt(state, event) {
     need(Array.isArray(event.pieces));
-    if (event.pieces.length) state.prompt = { tokens: number(event.tokens), pieces: event.pieces.map(String) };
+    if (event.pieces.length) state.prompt = once(event, () => ({ tokens: number(event.tokens), pieces: event.pieces.map(String) }));
   },
   status(state, event) {
     state.status = event;
@@ -178,7 +186,7 @@ const HANDLERS = {
   },
   commit(state, event) {
     need(isSource(event.source) && isIndex(event.cand, MOST_CANDIDATES) && typeof event.text === "string" && Array.isArray(event.pieces));
-    stepOf(state, event.step).commit = { ...event, tokens: number(event.tokens), pieces: event.pieces.map(String) };
+    stepOf(state, event.step).commit = once(event, () => ({ ...event, tokens: number(event.tokens), pieces: event.pieces.map(String) }));
     state.counts.commits++;
     state.status = { phase: "commit", step: event.step };
   },
@@ -186,10 +194,10 @@ const HANDLERS = {
     need(typeof event.map === "string" && Number.isFinite(event.seen) && Number.isFinite(event.resident));
     need(event.step === null || isIndex(event.step, MOST_STEPS));
     need(event.layers === undefined || (Array.isArray(event.layers) && event.layers.every((map) => typeof map === "string")));
-    state.kvs.push({ ...event, step: event.step ?? -1, retention: number(event.retention) });
+    state.kvs.push(once(event, () => ({ ...event, step: event.step ?? -1, retention: number(event.retention) })));
   },
   resumed(state, event) {
-    state.resumed = { parent: String(event.parent), steps: number(event.steps), exact: typeof event.exact === "boolean" ? event.exact : null };
+    state.resumed = once(event, () => ({ parent: String(event.parent), steps: number(event.steps), exact: typeof event.exact === "boolean" ? event.exact : null }));
   },
   retain(state, event) {
     need(["asked", "length", "target", "before", "after"].every((field) => Number.isFinite(event[field])));
@@ -202,7 +210,7 @@ const HANDLERS = {
   },
   answer(state, event) {
     need(isIndex(event.step, MOST_STEPS));
-    state.answer = { step: event.step, source: event.source, text: String(event.text) };
+    state.answer = once(event, () => ({ step: event.step, source: event.source, text: String(event.text) }));
   },
   end: close,
   error: close,

@@ -9,8 +9,8 @@ const MOST_CARDS = 200;
 const PAGE = 100;
 const CUT = 6000;
 const NEAR_END = 40;
-const TAIL = 3;
 /** Steps that ReCo may still add a decision to. */
+const TAIL = 3;
 
 /**
  * @param {{onSelect: (step: number) => void, onHover: (step: number|null) => void, onJump: (step: number, guard: string) => void,
@@ -28,17 +28,23 @@ export function createSteps(options) {
   const later = button("kvr-link", "", () => slide(PAGE));
   const pill = button("kvr-pill", t("steps.new"), follow);
   pill.hidden = true;
-  put(root, el("h3", "", t("steps.title")), earlier, put(el("div", "kvr-scroller"), list, pill), later);
+  put(root, el("h2", "", t("steps.title")), earlier, put(el("div", "kvr-scroller"), list, pill), later);
 
-  /** Cards by step, made once, so that what a reader opened stays open. @type {HTMLElement[]} */
+  /** Cards of the steps that are shown, in order. @type {HTMLElement[]} */
   let cards = [];
+  /** Every card by its commit, made once: what a reader opened stays open, also behind the place that is shown. @type {Map<object, HTMLElement>} */
+  let made = new Map();
   let [first, last] = [0, 0];
   let following = true;
+  /** The cards that are marked. @type {{selected: HTMLElement|null, hovered: HTMLElement|null}} */
   let marked = { selected: null, hovered: null };
-  let answered = null;
+  let answered = { answer: null, node: null };
+  /** Where the list is about to be scrolled: to a card, to its end (null), or nowhere. @type {HTMLElement|null|undefined} */
+  let target;
   tidy();
 
   list.addEventListener("scroll", () => {
+    if (target !== undefined) return;
     following = list.scrollHeight - list.scrollTop - list.clientHeight < NEAR_END;
     if (following && last === cards.length) pill.hidden = true;
   });
@@ -47,16 +53,28 @@ export function createSteps(options) {
     show(Math.max(0, cards.length - MOST_CARDS), cards.length);
     following = true;
     pill.hidden = true;
-    list.scrollTop = list.scrollHeight;
+    scrollTo(null);
   }
 
-  // Only a window of the list is in the page; the rest stays in `cards`.
+  // Only once before the page is drawn: any earlier, everything would be laid out for it twice.
+  function scrollTo(card) {
+    if (target === undefined)
+      requestAnimationFrame(() => {
+        list.scrollTop = target ? offset(target) : list.scrollHeight;
+        target = undefined;
+      });
+    target = card;
+  }
+
+  // Only a window of the list is in the page; the rest stays in `cards`. What stays in the window is not touched.
   function show(from, to) {
-    if (from >= first && from < last) {
-      for (; first < from; first++) cards[first].remove();
-      for (; last < to; last++) put(list, cards[last]);
-    } else {
-      list.replaceChildren(...cards.slice(from, to));
+    const wanted = cards.slice(from, to);
+    const kept = new Set(wanted);
+    for (const card of [...list.children]) if (!kept.has(card)) card.remove();
+    let next = list.firstChild;
+    for (const card of wanted) {
+      if (card === next) next = card.nextSibling;
+      else list.insertBefore(card, next);
     }
     [first, last] = [from, to];
     tidy();
@@ -67,7 +85,7 @@ export function createSteps(options) {
     const from = Math.max(0, Math.min(cards.length - MOST_CARDS, first + by));
     show(from, Math.min(cards.length, from + MOST_CARDS));
     following = false;
-    list.scrollTop = offset(anchor);
+    scrollTo(anchor);
   }
 
   function tidy() {
@@ -79,11 +97,18 @@ export function createSteps(options) {
 
   const offset = (card) => list.scrollTop + card.getBoundingClientRect().top - list.getBoundingClientRect().top - 4;
 
-  function addNew(state) {
+  function cardOf(step, state) {
+    if (!made.has(step.commit)) made.set(step.commit, stepCard(step, state, options));
+    return made.get(step.commit);
+  }
+
+  function fit(state) {
     const before = cards.length;
-    while (cards.length < state.steps.length && state.steps[cards.length].commit) cards.push(stepCard(state.steps[cards.length], state, options));
+    const open = state.steps.findIndex((step) => !step.commit);
+    cards = (open < 0 ? state.steps : state.steps.slice(0, open)).map((step) => cardOf(step, state));
+    for (const step of state.steps.slice(Math.max(0, Math.min(before, cards.length) - TAIL), cards.length)) noteControl(cards[step.index], step, t);
     if (cards.length === before) return;
-    if (following) follow();
+    if (following || cards.length < before) follow();
     else {
       // A reader is elsewhere: add below, take nothing away above, unless the window is full.
       if (last === before) show(first, Math.min(cards.length, Math.max(last, first + MOST_CARDS)));
@@ -92,37 +117,43 @@ export function createSteps(options) {
     }
   }
 
+  function noteAnswer(answer) {
+    if (answered.answer === answer) return;
+    answered.node?.remove();
+    const card = answer && cards[answer.step];
+    answered = { answer: card ? answer : null, node: card ? put(el("span", "kvr-answer-mark"), t("steps.answer"), el("bdi", "", answer.text)) : null };
+    if (card) put(card.querySelector(".kvr-card-head"), answered.node);
+  }
+
   return {
     root,
     reset() {
       cards = [];
+      made = new Map();
       [first, last] = [0, 0];
       list.replaceChildren();
       pill.hidden = true;
       following = true;
-      answered = null;
+      answered = { answer: null, node: null };
+      marked = { selected: null, hovered: null };
       tidy();
     },
     update(state) {
-      addNew(state);
-      for (const step of state.steps.slice(-TAIL)) if (cards[step.index]) noteControl(cards[step.index], step, t);
-      const card = state.answer && cards[state.answer.step];
-      if (card && answered !== state.answer) {
-        answered = state.answer;
-        put(card.querySelector(".kvr-card-head"), put(el("span", "kvr-answer-mark"), t("steps.answer"), el("bdi", "", state.answer.text)));
-      }
+      fit(state);
+      noteAnswer(state.answer);
     },
     mark(selected, hovered) {
-      for (const [name, now] of Object.entries({ selected, hovered })) {
-        if (marked[name] === now) continue;
-        cards[marked[name]]?.classList.remove(`kvr-${name}`);
-        cards[now]?.classList.add(`kvr-${name}`);
+      for (const [name, step] of Object.entries({ selected, hovered })) {
+        const card = cards[step] ?? null;
+        if (marked[name] === card) continue;
+        marked[name]?.classList.remove(`kvr-${name}`);
+        card?.classList.add(`kvr-${name}`);
+        if (name === "selected") {
+          marked.selected?.removeAttribute("aria-current");
+          card?.setAttribute("aria-current", "step");
+        }
+        marked[name] = card;
       }
-      if (marked.selected !== selected) {
-        cards[marked.selected]?.removeAttribute("aria-current");
-        cards[selected]?.setAttribute("aria-current", "step");
-      }
-      marked = { selected, hovered };
     },
     /** Go to the newest step, and stay with it. */
     follow,
@@ -130,7 +161,7 @@ export function createSteps(options) {
     open(step) {
       const opener = cards[step]?.querySelector(".kvr-expand");
       if (opener?.getAttribute("aria-expanded") === "false") opener.click();
-      if (cards[step]) list.scrollTop = offset(cards[step]);
+      if (cards[step]) scrollTo(cards[step]);
     },
     /** Write a few words on a card's head, once. */
     tag(step, words) {
@@ -145,7 +176,7 @@ export function createSteps(options) {
         show(from, Math.min(cards.length, from + MOST_CARDS));
       }
       following = false;
-      list.scrollTop = offset(cards[step]);
+      scrollTo(cards[step]);
     },
   };
 }
@@ -188,7 +219,8 @@ function suppressedText(step, t) {
 function noteControl(item, step, t) {
   const wanted = controlNotes(step, t);
   let box = item.querySelector(".kvr-control");
-  if (!wanted.length || box?.childElementCount === wanted.length) return;
+  if ((box?.childElementCount ?? 0) === wanted.length) return;
+  if (!wanted.length) return box.remove();
   if (!box) {
     box = el("div", "kvr-control");
     put(item.querySelector("article") ?? item, box);
@@ -215,7 +247,7 @@ function heading(step, t, onSelect) {
   const open = button("kvr-step-title", t("steps.name", { step: step.index + 1 }), () => onSelect(step.index));
   open.title = t("steps.show");
   const spoken = typeof score === "number" ? t("steps.reward", { score: t.fixed(score) }) : t("steps.unjudged");
-  return put(el("h4", "kvr-step-head"), open, el("span", "kvr-sr", t("steps.heading", { source: t(`source.${source}`), score: spoken })));
+  return put(el("h3", "kvr-step-head"), open, el("span", "kvr-sr", t("steps.heading", { source: t(`source.${source}`), score: spoken })));
 }
 
 function reward(score, scorer, t) {

@@ -18,28 +18,25 @@ export function createHeader({ t }) {
   problem.dir = "auto";
   problem.tabIndex = 0; // it scrolls
   put(root, status, problem, facts);
-  let shown = null;
-  let resumed = null;
+  let shown = [null, null];
   return {
     root,
     reset(message) {
-      shown = resumed = null;
+      shown = [null, null];
       facts.replaceChildren();
       setText(problem, "");
       setText(status, message);
     },
     update(state) {
-      if (state.header && state.header !== shown) {
-        shown = state.header;
-        setText(problem, String(shown.problem));
-        facts.replaceChildren(...factsOf(shown, t));
-      }
-      if (state.resumed && state.resumed !== resumed) {
-        resumed = state.resumed;
-        const kind = resumed.exact === null ? "unknown" : resumed.exact ? "exact" : "approximate";
-        put(facts, put(el("span", "kvr-fact kvr-strong"), el("bdi", "", t(`header.fork.${kind}`, { parent: resumed.parent, step: resumed.steps }))));
-      }
+      const { header, resumed } = state;
       setText(status, statusOf(state, t));
+      if (!header || (header === shown[0] && resumed === shown[1])) return;
+      shown = [header, resumed];
+      setText(problem, String(header.problem));
+      facts.replaceChildren(...factsOf(header, t));
+      if (!resumed) return;
+      const kind = resumed.exact === null ? "unknown" : resumed.exact ? "exact" : "approximate";
+      put(facts, put(el("span", "kvr-fact kvr-strong"), el("bdi", "", t(`header.fork.${kind}`, { parent: resumed.parent, step: resumed.steps }))));
     },
   };
 }
@@ -66,6 +63,7 @@ const reasonOf = (closing, t) => (REASONS.includes(closing.reason) ? t(`reason.$
 export function statusOf(state, t) {
   const { closing, status } = state;
   if (closing) return closing.type === "error" ? t("status.failed") : t("status.finished", { reason: reasonOf(closing, t) });
+  if (state.cut) return t("status.cut");
   if (!status || !PHASES.includes(status.phase)) return t("status.starting");
   const source = status.source ? t(`source.${status.source}`) : "";
   return t(`status.${status.phase}`, { source, step: (status.step ?? 0) + 1, done: status.done ?? 0, total: status.total ?? 0, n: status.total ?? 0 });
@@ -95,7 +93,7 @@ export function createEndCard({ t }) {
 }
 
 function headline(closing, reference, t) {
-  const title = el("h3", "kvr-answer");
+  const title = el("h2", "kvr-answer");
   if (closing.type === "error") return put(title, glyph("✕", "kvr-cross"), el("span", "", t("end.failed")));
   if (closing.answer === null) put(title, el("span", "", t("end.noanswer")));
   else put(title, el("span", "", t("end.answer")), put(el("strong"), el("bdi", "", closing.answer)));
@@ -105,7 +103,7 @@ function headline(closing, reference, t) {
 }
 
 function note(closing, t) {
-  if (closing.type === "error") return el("p", "kvr-note", `${closing.message} ${t("end.kept")}`);
+  if (closing.type === "error") return put(el("p", "kvr-note"), el("bdi", "", String(closing.message)), ` ${t("end.kept")}`);
   return el("p", "kvr-note", t("end.why", { n: closing.steps, reason: reasonOf(closing, t) }));
 }
 

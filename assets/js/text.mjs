@@ -1,4 +1,4 @@
-// Cutting text without breaking characters. Positions are UTF-16 units, as JavaScript strings count.
+// Cutting text without breaking characters, and quoting it without turning what follows. Positions are UTF-16 units, as JavaScript strings count.
 
 const isLow = (unit) => unit >= 0xdc00 && unit <= 0xdfff;
 const isHigh = (unit) => unit >= 0xd800 && unit <= 0xdbff;
@@ -31,3 +31,9 @@ export function bytesBefore(text, end, bytes) {
   }
   return at;
 }
+
+// Letters that are written from right to left, and characters that turn the direction.
+const TURNS = /[\u0590-\u08ff\u200f\u202a-\u202e\u2066-\u2069\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
+
+/** Text of a model, a file or a visitor as a part of a sentence of ours: its direction stays its own. (An isolate of its own could end ours.) */
+export const isolated = (text) => (TURNS.test(text) ? `\u2068${text.replace(/[\u2066-\u2069]/g, "")}\u2069` : text);

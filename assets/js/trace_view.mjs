@@ -38,9 +38,10 @@ export function createRun({ t, loadPlotly, emit, api, onOpen, forks }) {
   let all = [];
   let shown = 0;
   let about = null;
+  let cut = false;
   let idle = t("idle");
 
-  const share = shareOfRun({ t, run: taken, picture: () => parts.charts.picture(), vector: () => parts.charts.vector(), api });
+  const share = shareOfRun({ t, run: taken, picture: (whole) => parts.charts.picture(whole), api });
   const parts = {
     header: createHeader({ t }),
     end: createEndCard({ t }),
@@ -100,18 +101,23 @@ export function createRun({ t, loadPlotly, emit, api, onOpen, forks }) {
     emit?.("fork", { problem, reference: reference ?? "", models: models ?? "", opening: { run, steps: kept, map } });
   }
 
-  // Nothing is shown any more, but what was read stays. `soon`: something else is shown at once, so that nothing need be drawn now.
-  function rewind(soon = false) {
+  // To the beginning, with what was drawn for the steps: they find it again when they are shown.
+  function rewind() {
     state = newState();
     shown = 0;
     focus.selected = focus.hovered = null;
-    for (const part of [parts.end, parts.lanes, parts.steps, parts.charts, parts.whatif, parts.live]) part.reset();
+    parts.steps.mark(null, null);
+    parts.charts.mark(null, null);
+    for (const part of [parts.end, parts.lanes, parts.charts, parts.live]) part.reset();
+  }
+
+  // Nothing is shown any more, but what was read stays.
+  function clear() {
+    rewind();
+    for (const part of [parts.steps, parts.memory, parts.whatif]) part.reset();
     parts.header.reset(idle);
-    if (soon) return;
-    parts.memory.reset();
     parts.charts.update(state);
     parts.memory.update(state, null);
-    refocus();
   }
 
   function showUpTo(count) {
@@ -119,23 +125,28 @@ export function createRun({ t, loadPlotly, emit, api, onOpen, forks }) {
     shown = count;
     if (!fresh.length) return;
     for (const event of fresh) apply(state, event);
+    state.cut = cut && shown === all.length;
     if (fresh.some((event) => event.type === "header") && state.header) parts.charts.setThresholds(state.header.config);
     for (const part of [parts.header, parts.lanes, parts.steps, parts.end, parts.charts, parts.whatif, parts.live]) part.update(state);
-    parts.memory.back(state);
     parts.memory.update(state, focus.hovered ?? focus.selected);
     page.tell(state.skipped ? t("problem.skipped", { n: state.skipped }) : "");
   }
 
   function seek(count) {
-    if (count < shown) rewind(count > 0);
+    if (!count) return clear();
+    if (count < shown) rewind();
     showUpTo(count);
   }
 
   function append(events, told) {
     about = told;
     for (const event of events) all.push(event);
+    cut = about !== null && !all.some(isClosing);
     showUpTo(all.length);
-    parts.replay.update(all, aboutWords(about, isClosing(all.at(-1)), t), isClosing(all.at(-1)) || about !== null);
+    // Without a page that can run things, only recordings have an address.
+    share.address(Boolean(api || about?.id));
+    const closed = about === null ? isClosing(all.at(-1)) : !cut;
+    parts.replay.update(all, aboutWords(about, closed, t), closed || about !== null);
   }
 
   function reset() {
@@ -143,7 +154,7 @@ export function createRun({ t, loadPlotly, emit, api, onOpen, forks }) {
     page.tell("");
     share.reset();
     parts.replay.reset();
-    rewind();
+    clear();
   }
 
   // The whole run, wherever the slider stands.
@@ -201,8 +212,9 @@ function titleOf({ id, example = id, title }, t) {
 
 /** What is shown and where it comes from, in words. @param {About} about */
 export function aboutWords(about, closed, t) {
-  if (about?.command) return t("replay.recorded", { title: titleOf(about, t), command: about.command });
-  if (about?.name) return t("replay.opened", { name: about.name });
+  const cut = about && !closed ? ` ${t("replay.cut")}` : "";
+  if (about?.command) return t("replay.recorded", { title: titleOf(about, t), command: about.command }) + cut;
+  if (about?.name) return t("replay.opened", { name: about.name }) + cut;
   return closed ? t("replay.this") : t("replay.live");
 }
 

@@ -106,8 +106,11 @@ def _attend_with_mass(query: Tensor, keys: Tensor, values: Tensor, scaling: floa
 
 
 def _masked_with_mass(query: Tensor, keys: Tensor, values: Tensor, scaling: float, length: int) -> tuple[Tensor, Tensor]:
-    """Like :func:`_attend_with_mass`, with queries folded as (g * length), causal over the newest ``length`` keys."""
-    logits = (query @ keys.transpose(-1, -2)).float() * scaling
+    """Like :func:`_attend_with_mass`, with queries folded as (g * length), causal over the newest ``length`` keys.
+
+    The logits are float32 from the product on, as inside the fused kernels: rounded to bfloat16, a logit of 50 is off by 0.1.
+    """
+    logits = query.float() @ keys.float().transpose(-1, -2) * scaling
     if length > 1:
         hidden = ~causal_mask(length, keys.shape[2], query.device)
         logits = logits.unflatten(2, (-1, length)).masked_fill_(hidden, float("-inf")).flatten(2, 3)

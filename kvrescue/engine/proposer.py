@@ -274,7 +274,7 @@ class Proposer:
     @torch.no_grad()
     def _forward(self, branch: Branch, ids: Tensor) -> Tensor:
         """Run (rows, q) ids behind the branch; logits of the last position (rows, vocab)."""
-        logits = forward(self.loaded, branch, ids, keep=1)[:, -1]
+        logits = forward(self.loaded, branch, ids, keep=1)[:, -1, : self.loaded.known]
         branch.advance(ids.shape[1])
         self.evictions.extend(branch.compactions)
         branch.compactions.clear()

@@ -28,7 +28,7 @@ def sample(logits: Tensor, uniforms: list[float], temperature: float, top_p: flo
     most probable token and ignores ``uniforms``.
     """
     if temperature == 0:
-        return [int(token) for token in logits.argmax(-1)]
+        return [int(token) for token in logits.argmax(-1).tolist()]
     scaled = logits.float() / temperature
     total = scaled.logsumexp(-1, keepdim=True)
     size = min(_NUCLEUS_GUESS, scaled.shape[-1])
@@ -47,4 +47,4 @@ def _draw(mass: Tensor, tokens: Tensor, uniforms: list[float], top_p: float) -> 
     nucleus = mass.gather(1, last)
     wanted = torch.tensor(uniforms, dtype=mass.dtype, device=mass.device).unsqueeze(1) * nucleus
     chosen = torch.minimum(torch.searchsorted(mass, wanted, right=True), last)
-    return [int(token) for token in tokens.gather(1, chosen).squeeze(1)]
+    return [int(token) for token in tokens.gather(1, chosen).squeeze(1).tolist()]  # one wait for an accelerator, not one a row

@@ -46,6 +46,8 @@ class Loaded:
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerFast
     info: ModelInfo
+    known: int
+    """Logits that stand for a token. Published models have some more, which pad a matrix: nobody can read what they would write."""
 
 
 @dataclass(frozen=True)
@@ -285,7 +287,7 @@ def wrap(model: PreTrainedModel, tokenizer: Any, name: str, note: str = "", quan
         device=str(model.device),
         note=note,
     )
-    return Loaded(model, tokenizer, info)
+    return Loaded(model, tokenizer, info, 1 + max(tokenizer.get_vocab().values()))
 
 
 _PROBES = ("Hello, world!\n\nSo 3 + 4 = 7.", "  \\boxed{42}", "한국어 텍스트 🎈", "x=\t1\n")

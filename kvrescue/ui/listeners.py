@@ -121,17 +121,18 @@ class Page:
         return settings.changes(config.model_dump(), self.defaults[models], say), assumptions_table(config, language_of(request))
 
     def from_link(self, request: gr.Request) -> list[Any]:
-        """A link that carries a run's settings fills the form and starts nothing; a link that does not read is told, and changes nothing."""
+        """A link with the settings of a run or a comparison fills the form and starts nothing; one that does not read is told and changes nothing."""
         text = request.query_params.get("settings")
         if not text:
-            return [gr.skip()] * (3 + len(settings.FIELDS))
+            return [gr.skip()] * (5 + len(settings.FIELDS))
         try:
-            models, problem, reference, values = settings.from_link(text)
+            link = settings.from_link(text)
         except ConfigError as error:
             raise plain_error(translated(str(error), language_of(request))) from None
-        chosen = models if models in self.backends else self.start_set
+        chosen = link.models if link.models in self.backends else self.start_set
         self.load(chosen)
-        return [chosen, problem, reference, *(values[name] for name in settings.FIELDS)]
+        compared = [gr.skip(), gr.skip()] if link.methods is None else [link.methods, gr.update(open=True)]
+        return [chosen, link.problem, link.reference, *compared, *(link.values[name] for name in settings.FIELDS)]
 
     # --- runs ---------------------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import gradio as gr
+from starlette.middleware import Middleware
 
 from kvrescue import presets
 from kvrescue.bench.grading import MOST_REFERENCE_CHARS
@@ -15,6 +16,7 @@ from kvrescue.lab.story import DIFFICULTIES
 from kvrescue.ui import settings
 from kvrescue.ui.api import solve_with
 from kvrescue.ui.backend import Backend
+from kvrescue.ui.language import AskedLanguage, switch, toast_css
 from kvrescue.ui.listeners import Page, assumptions_table, badge, choices, heading, set_title
 from kvrescue.ui.theme import PAGE_CSS, PAGE_JS, theme
 from kvrescue.ui.viewer import RECORDED_JS, THRESHOLDS_JS, routes, viewer
@@ -43,6 +45,7 @@ def build_page(*backends: Backend) -> Served:
         with gr.Row(elem_id="kvr-head"):
             title = gr.Markdown(heading(words("en")), elem_id="kvr-title")
             models = gr.Markdown(badge(backend.status(), words("en")), elem_id="kvr-models")
+            switch()
         with gr.Row(elem_id="kvr-lane"):
             with gr.Column(scale=5, min_width=320):
                 with gr.Row():
@@ -114,7 +117,7 @@ def build_page(*backends: Backend) -> Served:
                     advanced = _grid(settings.ADVANCED, defaults)
                 with gr.Accordion(label("page.reco"), open=False, elem_id="kvr-reco"):
                     reco = _grid(settings.RECO, defaults)
-                with gr.Accordion(label("page.compared"), open=False, elem_id="kvr-compared"):
+                with gr.Accordion(label("page.compared"), open=False, elem_id="kvr-compared") as comparing:
                     methods = gr.CheckboxGroup(
                         settings.method_choices(words("en")), value=COMPARED, label=label("page.methods"), interactive=True, elem_id="kvr-methods"
                     )
@@ -148,7 +151,7 @@ def build_page(*backends: Backend) -> Served:
         )
         spoken = [title, example, method, methods, difficulty, *(by_field[field] for field in settings.CHOSEN)]
         demo.load(page.speak, None, spoken, queue=False, **_QUIET)
-        demo.load(page.from_link, None, [models_choice, problem, reference, *inputs], **_QUIET)
+        demo.load(page.from_link, None, [models_choice, problem, reference, methods, comparing, *inputs], **_QUIET)
         gr.on([demo.load, timer.tick], page.poll, models_choice, [models, timer], queue=False, **_QUIET)
 
         opening = gr.State(None, time_to_live=3600)
@@ -196,14 +199,14 @@ def launch_options(demo: Served, host: str | None = None) -> dict[str, Any]:
     return {
         "theme": theme(),
         "i18n": labels(),
-        "css": PAGE_CSS,
+        "css": f"{PAGE_CSS}\n{toast_css()}",
         "js": PAGE_JS,
         "run_history": False,
         "footer_links": ["api"],
         "show_error": True,
         "state_session_capacity": 256,
         "ssr_mode": False,
-        "app_kwargs": {"routes": routes(demo.health)},
+        "app_kwargs": {"routes": routes(demo.health), "middleware": [Middleware(AskedLanguage)]},
         "max_file_size": "10mb",
         "server_name": host or os.environ.get("GRADIO_SERVER_NAME", "0.0.0.0" if os.environ.get("SPACE_ID") else "127.0.0.1"),
     }

@@ -122,8 +122,19 @@ def to_config(values: dict[str, Any]) -> RunConfig:
     return make_config(**cleaned)
 
 
-def from_link(text: str) -> tuple[str | None, str, str, dict[str, Any]]:
-    """Model set, problem, known answer and settings of a link (base64url of JSON); ConfigError when it is damaged or asks for what is not allowed."""
+@dataclass(frozen=True)
+class Linked:
+    """What a link fills the form with. ``methods``: those of a comparison."""
+
+    models: str | None
+    problem: str
+    reference: str
+    values: dict[str, Any]
+    methods: list[str] | None
+
+
+def from_link(text: str) -> Linked:
+    """The settings of a link (base64url of JSON); ConfigError when it is damaged or asks for what is not allowed."""
     damaged = ConfigError("settings", "The link's settings are damaged; copy the link again.")
     if len(text) > MOST_LINK_CHARS:
         raise damaged
@@ -132,9 +143,11 @@ def from_link(text: str) -> tuple[str | None, str, str, dict[str, Any]]:
         models, problem, reference, values = given.get("models"), given["problem"], given.get("reference", ""), dict(given["settings"])
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise damaged from None
-    if not (models is None or isinstance(models, str)) or not isinstance(reference, str):
+    methods = given.get("methods")
+    if not (models is None or isinstance(models, str)) or not isinstance(reference, str) or not (methods is None or isinstance(methods, list)):
         raise damaged
-    return models, check_problem(problem), reference[:MOST_REFERENCE_CHARS], make_config(**values).model_dump()
+    compared = None if methods is None else [name for name in METHODS if name in methods]
+    return Linked(models, check_problem(problem), reference[:MOST_REFERENCE_CHARS], make_config(**values).model_dump(), compared)
 
 
 def changes(values: dict[str, Any], defaults: dict[str, Any], say: Say) -> str:

@@ -9,11 +9,12 @@ _MONO = ["ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "monospace"]
 
 PAGE_CSS = """
 .gradio-container { max-width: 1680px !important; margin: 0 auto; }
-#kvr-head { align-items: end; }
+#kvr-head { align-items: end; position: relative; }
+#kvr-language { position: absolute; top: 6px; right: 0; padding: 0 !important; }
 #kvr-title h1 { margin: 0; font-size: 26px; }
 #kvr-title p { margin: 2px 0 0; font-size: 15px; }
 #kvr-models, #kvr-count, #kvr-reference, #kvr-changed, #kvr-status-line { font-size: 14px; }
-#kvr-models { text-align: right; }
+#kvr-models { text-align: right; padding-top: 28px !important; }
 #kvr-status-line { min-height: 24px; }
 #kvr-lane .column { gap: 10px; }
 #kvr-new { align-self: end; }
@@ -27,7 +28,7 @@ PAGE_CSS = """
 }
 @media (max-width: 700px) {
   #kvr-head { flex-direction: column; align-items: start; }
-  #kvr-models { text-align: left; }
+  #kvr-models { text-align: left; padding-top: 0 !important; }
 }
 """
 

@@ -42,10 +42,11 @@ def _label(key: str) -> str:
 
 
 def language_of(request: gr.Request | None) -> str:
-    """The visitor's language, by what the browser accepts first; English where it is none of ours."""
+    """The visitor's language: what the address asks for (?lang=ko), else what the browser accepts first; English where it is none of ours."""
+    asked = (getattr(request, "query_params", None) or {}).get("lang")
     headers = getattr(request, "headers", None) or {}
-    first = str(headers.get("accept-language", "")).split(",")[0].strip().lower()
-    return next((language for language in LANGUAGES if first.split("-")[0] == language), LANGUAGES[0])
+    first = str(headers.get("accept-language", "")).split(",")[0].strip().lower().split("-")[0]
+    return next((one for one in (asked, first) if one in LANGUAGES), LANGUAGES[0])
 
 
 def words(language: str) -> Say:

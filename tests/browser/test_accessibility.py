@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import pytest
@@ -36,6 +37,21 @@ def test_axe_finds_nothing_in_a_run_a_comparison_and_a_lesson(served, visit, wid
     expect(page.locator(".kvr-lessons")).to_contain_text("Card 1 of 7")
     page.locator(".kvr-lessons .kvr-options button").first.click()
     assert not violations(page)
+
+
+HEADINGS = "[...document.querySelectorAll('h1, h2, h3, h4, h5, h6')].filter((one) => one.checkVisibility()).map((one) => Number(one.tagName[1]))"
+
+
+def test_headings_skip_no_level(served, visit):
+    page = visit(served[1], recorded=True)
+    expect(page.locator(".kvr-run .kvr-end")).to_be_visible()
+    for name in (None, "Compare methods", "Learn in seven cards"):
+        if name:
+            page.get_by_role("button", name=name).click()
+            expect(page.locator(".kvr-verdicts" if name.startswith("Compare") else ".kvr-lessons")).to_be_visible()
+        levels = page.evaluate(HEADINGS)
+        assert levels[0] == 1 and levels.count(1) == 1 and len(levels) > 5
+        assert all(after - before <= 1 for before, after in itertools.pairwise(levels)), levels
 
 
 def test_the_page_reflows_at_200_percent(served, visit):

@@ -365,7 +365,9 @@ def test_the_address_may_name_a_recording_and_a_step(served, visit):
 
 def test_a_trace_from_disk_is_opened_and_hostile_text_in_it_is_text(served, visit, tmp_path):
     lines = (ROOT / "examples" / "traces" / "lab-easy.ndjson").read_text(encoding="utf-8")
-    (tmp_path / "mine.ndjson").write_text(lines.replace("At first there are", json.dumps(HOSTILE)[1:-1]), encoding="utf-8")
+    (tmp_path / "mine.ndjson").write_text(
+        lines.replace("At first there are", json.dumps(HOSTILE)[1:-1]).replace("Early on Yuna", json.dumps(f"\x00{HOSTILE}")[1:-1]), encoding="utf-8"
+    )
     (tmp_path / "not.ndjson").write_text("<script>alert(1)</script>", encoding="utf-8")
     (tmp_path / "packed.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
     (tmp_path / "bomb.jsonl.gz").write_bytes(gzip.compress(bytes(11_000_000)))
@@ -375,6 +377,10 @@ def test_a_trace_from_disk_is_opened_and_hostile_text_in_it_is_text(served, visi
     expect(page.locator(".kvr-run .kvr-replay-what")).to_contain_text("Opened from mine.ndjson; it stays in this browser.")
     expect(page.locator(".kvr-card").first).to_contain_text(HOSTILE.strip()[:20])
     assert page.evaluate("document.querySelectorAll('.kvr img, .kvr script').length") == 0
+    page.locator(".kvr-run .kvr-share summary").click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Charts (SVG)").click()
+    assert "<img src=x" in " ".join(ElementTree.fromstring(Path(download.value.path()).read_text(encoding="utf-8")).itertext())
     page.set_input_files(".kvr-replay input[type=file]", tmp_path / "not.ndjson")
     expect(page.get_by_role("alert").filter(has_text="no trace")).to_be_visible()
     page.set_input_files(".kvr-replay input[type=file]", tmp_path / "bomb.jsonl.gz")
@@ -382,6 +388,58 @@ def test_a_trace_from_disk_is_opened_and_hostile_text_in_it_is_text(served, visi
     expect(page.locator(".kvr-run .kvr-replay-what")).to_contain_text("mine.ndjson")
     page.set_input_files(".kvr-replay input[type=file]", tmp_path / "packed.jsonl.gz")
     expect(page.locator(".kvr-run .kvr-replay-what")).to_contain_text("packed.jsonl.gz")
+
+
+LEFT_TO_RIGHT = """(words) => {
+  const walk = document.createTreeWalker(document.querySelector(".kvr-run"), NodeFilter.SHOW_TEXT);
+  const left = (node, at) => {
+    const range = document.createRange();
+    range.setStart(node, at);
+    range.setEnd(node, at + 1);
+    return range.getBoundingClientRect().left;
+  };
+  for (let node; (node = walk.nextNode()); ) {
+    const at = node.data.indexOf(words);
+    if (at >= 0 && node.parentElement.offsetParent) return left(node, at) < left(node, at + words.length - 1);
+  }
+  return null;
+}"""
+
+
+def test_text_that_turns_the_direction_does_not_turn_our_sentences(served, visit, tmp_path):
+    turning = "\u202emoc"
+    events = [json.loads(line) for line in (ROOT / "examples" / "traces" / "lab-easy.ndjson").read_text(encoding="utf-8").splitlines()]
+    events[0].update(scorer=turning, reference=turning)
+    events[0]["config"].update(policy=turning)
+    events[-1].update(reason=turning, answer=turning, correct=False)
+    (tmp_path / "turning.ndjson").write_text("".join(f"{json.dumps(event)}\n" for event in events), encoding="utf-8")
+    page = visit(served[1], recorded=True)
+    page.wait_for_selector(".kvr-end")
+    page.set_input_files(".kvr-run .kvr-replay input[type=file]", tmp_path / "turning.ndjson")
+    expect(page.locator(".kvr-run .kvr-replay-what")).to_contain_text("turning.ndjson")
+    for words in ("finished", "judged", "budget", "wrong", "ended after", "Answer"):
+        assert page.evaluate(LEFT_TO_RIGHT, words) is True, words
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_a_recording_that_ends_in_the_middle_says_so(served, visit, tmp_path, runs):
+    lines = (ROOT / "examples" / "traces" / "lab-easy.ndjson").read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "cut.ndjson").write_text("".join(lines * (runs - 1) + lines[:-9]), encoding="utf-8")
+    page = visit(served[1], recorded=True)
+    page.wait_for_selector(".kvr-end")
+    page.set_input_files(".kvr-run .kvr-replay input[type=file]", tmp_path / "cut.ndjson")
+    frame = page.locator(".kvr-run" if runs == 1 else ".kvr-compare")
+    expect(frame.locator(".kvr-replay-what")).to_contain_text("The recording is unfinished: it ends without a result.")
+    places = frame.get_by_text("unfinished: the recording ends here")
+    expect(places).to_have_count(1)
+    frame.locator(".kvr-replay .kvr-range").fill("1")
+    expect(places).to_have_count(0)
+    frame.locator(".kvr-replay .kvr-range").focus()
+    page.keyboard.press("End")
+    expect(places).to_have_count(1)
+    page.evaluate("window.kvrescue.recorded('lab-easy')")
+    expect(page.locator(".kvr-run .kvr-replay-what")).to_contain_text("Recorded run")
+    expect(page.locator(".kvr-run")).not_to_contain_text("unfinished")
 
 
 def test_the_memory_is_the_same_whichever_way_the_slider_came(served, visit):
@@ -427,14 +485,6 @@ def test_the_replay_bar_fits_a_phone(served, visit, width):
         assert one.bounding_box()["height"] >= 24
 
 
-def test_the_viewer_speaks_korean_when_asked(served, visit):
-    page = visit(served[1])
-    page.goto(f"{served[1]}?lang=ko&trace=lab-easy")
-    expect(page.locator(".kvr-run .kvr-replay-what")).to_contain_text("녹화된 실행")
-    expect(page.locator(".kvr-card").first).to_contain_text("1단계")
-    expect(page.locator(".kvr-end")).to_contain_text("최종 답 \\boxed{…}을(를) 썼습니다")
-
-
 def test_a_run_is_saved_as_tables(served, visit):
     page = visit(served[1], recorded=True)
     page.wait_for_selector(".kvr-end")
@@ -453,6 +503,7 @@ def test_a_run_can_be_taken_away(served, visit, tmp_path):
     page = visit(served[1], recorded=True)
     page.wait_for_selector(".kvr-end")
     expect(page.locator(".kvr-plot .main-svg").first).to_be_visible()
+    page.locator(".kvr-run .kvr-replay .kvr-range").fill("2")  # what is taken is the whole run
     page.locator(".kvr-run .kvr-share summary").click()
     taken = {}
     for button in ("Trace (NDJSON)", "Settings (JSON)", "Charts (PNG)", "Charts (SVG)", "Summary (Markdown)"):
@@ -466,6 +517,12 @@ def test_a_run_can_be_taken_away(served, visit, tmp_path):
     assert taken["Charts (PNG)"].read_bytes().startswith(b"\x89PNG") and taken["Charts (PNG)"].stat().st_size > 20_000
     drawing = ElementTree.fromstring(taken["Charts (SVG)"].read_text(encoding="utf-8"))
     assert len(drawing.findall("{http://www.w3.org/2000/svg}svg")) == 4
+    written = " ".join(drawing.itertext())
+    steps = sum(event.type == "commit" for event in kept)
+    for words in ("Today Sue brings 9 sacks", f"run {kept[0].run} · all of its {steps} steps", "committed", "helper candidate", "aborted"):
+        assert words in written
+    assert drawing.find(".//{http://www.w3.org/2000/svg}rect") is not None, "it has a ground of its own"
+    assert str(steps) in drawing.find("{http://www.w3.org/2000/svg}svg").itertext(), "the axis goes on to the last step"
     assert "| 1 | " in taken["Summary (Markdown)"].read_text(encoding="utf-8")
     page.get_by_role("button", name="Copy Python call").click()
     code = page.locator(".kvr-run .kvr-copy").input_value()
@@ -528,7 +585,33 @@ def test_memory_by_layers_and_as_a_grid(served, visit):
     memory.get_by_label("view").select_option("grid")
     expect(memory.get_by_role("img")).to_have_accessible_name(re.compile("3 groups of layers"))
     assert memory.locator("canvas").bounding_box()["height"] > 60
+    expect(memory.locator(".kvr-grid-rows > span")).to_have_text(["layer 1", "layer 2", "layer 3"])
+    cell = memory.locator(".kvr-grid-cell")
+    expect(cell).to_contain_text("use the arrow keys")
+    memory.locator("canvas").focus()
+    page.keyboard.press("ArrowRight")
+    expect(cell).to_contain_text("Token 1, “Today”, layer 1: ")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("End")
+    expect(cell).to_contain_text("“<end>”, layer 2: every head holds it.")
+    memory.locator("canvas").hover(position={"x": 40, "y": 60})
+    expect(cell).to_contain_text("layer 3: ")
+    expect(cell).to_contain_text("dropped it after")
     expect(memory.locator(".kvr-memory-text")).to_be_hidden()
+
+
+def test_the_forgotten_numbers_are_those_of_the_choice(served, visit):
+    page = visit(served[1], recorded=True)
+    page.goto(f"{served[1]}?trace=lab-easy")
+    memory = page.locator(".kvr-run .kvr-memory")
+    lost = memory.locator(".kvr-lost-list")
+    expect(lost).to_have_text("Numbers of the prompt that no head holds any more: 58 (since step 12)")
+    memory.get_by_label("layers").select_option("1")
+    expect(lost).to_contain_text("no head in layer 2 holds any more: ")
+    memory.get_by_label("shade").select_option("all")
+    expect(lost).to_contain_text("not every head in layer 2 holds: 18 (since the problem)")
+    memory.get_by_label("view").select_option("grid")
+    expect(lost).to_have_text("Numbers of the prompt that no head holds any more: 58 (since step 12)")
 
 
 def test_other_limits_are_judged_on_what_was_recorded(served, visit):
@@ -591,6 +674,28 @@ def test_a_live_comparison_runs_the_methods_one_after_another(served, visit):
     assert len(read_runs(download.value.path())) == 3
 
 
+def test_a_link_to_a_comparison_fills_the_form_and_the_methods(served, visit):
+    page = visit(served[1])
+    expect(page.locator("#kvr-models")).to_contain_text("ready on")
+    page.locator("#kvr-compared button").first.click()
+    page.locator("#kvr-methods").get_by_label("Full KV", exact=True).uncheck()
+    page.fill("#kvr-budget input[type=number]", "96")
+    page.keyboard.press("Tab")
+    page.fill("#kvr-problem textarea", "How many words?")
+    page.click("#kvr-compare")
+    expect(page.locator("#kvr-run")).to_be_enabled(timeout=20_000)
+    page.locator(".kvr-compare .kvr-share summary").click()
+    page.locator(".kvr-compare").get_by_role("button", name="Copy link").click()
+    page.goto(page.locator(".kvr-compare .kvr-copy").input_value())
+    expect(page.locator("#kvr-problem textarea")).to_have_value("How many words?")
+    expect(page.locator("#kvr-budget input[type=number]")).to_have_value("96")
+    expect(page.locator("#kvr-methods").get_by_label("Evicted", exact=True)).to_be_checked()
+    expect(page.locator("#kvr-methods").get_by_label("KV-Rescue", exact=True)).to_be_checked()
+    expect(page.locator("#kvr-methods").get_by_label("Full KV", exact=True)).not_to_be_checked()
+    expect(page.locator(".kvr-compare-lane")).to_have_count(0)
+    expect(page.locator(".kvr-card")).to_have_count(0)
+
+
 def test_a_comparison_needs_two_methods(served, visit):
     page = visit(served[1])
     page.locator("#kvr-compared button").first.click()
@@ -607,7 +712,7 @@ def test_a_comparison_fits_a_phone(served, visit, theme):
     page.get_by_role("button", name="Compare methods").click()
     expect(page.locator(".kvr-compare-lane:visible")).to_have_count(1)
     page.locator(".kvr-switcher").get_by_role("button", name="Evicted").click()
-    expect(page.locator(".kvr-compare-lane:visible h3").first).to_have_text("Evicted")
+    expect(page.locator(".kvr-compare-lane:visible h2").first).to_have_text("Evicted")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
@@ -715,6 +820,11 @@ def test_the_static_site_replays_without_any_server_of_ours(visit, tmp_path):
         expect(page.locator(".kvr-run .kvr-end")).to_be_visible()
         expect(page.locator(".kvr-plot .main-svg").first).to_be_visible()
         expect(page.get_by_role("button", name="Go on from here")).to_have_count(0)
+        page.locator(".kvr-run .kvr-share summary").click()
+        expect(page.get_by_role("button", name="Copy link")).to_be_visible()
+        page.set_input_files(".kvr-run .kvr-replay input[type=file]", ROOT / "examples" / "traces" / "lab-easy.ndjson")
+        expect(page.locator(".kvr-run")).to_contain_text("This run has no address here")
+        expect(page.get_by_role("button", name="Copy link")).to_be_hidden()
         page.get_by_role("link", name="It never finds the end").click()
         expect(page.locator(".kvr-run .kvr-replay-what")).to_contain_text("example:lab-derails")
         page.get_by_role("button", name="Compare methods").click()
@@ -723,6 +833,7 @@ def test_the_static_site_replays_without_any_server_of_ours(visit, tmp_path):
         expect(page.locator("#claim")).to_contain_text("언어 모델은")
         page.locator("#recordings a").nth(2).click()
         expect(page.locator("html")).to_have_attribute("lang", "ko")
+        expect(page.get_by_role("link", name="English")).to_be_visible()
         expect(page.locator(".kvr-run")).to_contain_text("녹화된 실행")
         expect(page.locator(".kvr-plot .main-svg").first).to_be_visible()
         page.goto("about:blank")  # nothing is being fetched when the server goes
@@ -732,25 +843,6 @@ def test_the_static_site_replays_without_any_server_of_ours(visit, tmp_path):
 class QuietHandler(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         pass
-
-
-def test_a_korean_browser_gets_a_korean_page(served, browser):
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, locale="ko-KR")
-    page = context.new_page()
-    page.goto(f"{served[1]}?trace=none")
-    expect(page.get_by_role("button", name="실행", exact=True)).to_be_visible()
-    expect(page.locator("#kvr-models")).to_contain_text("준비됨")
-    expect(page.locator("#kvr-title")).to_contain_text("언어 모델은")
-    expect(page.locator("#kvr-method")).to_contain_text("도우미 혼자")
-    expect(page.get_by_label("KV 예산 (토큰)").first).to_be_visible()
-    page.fill("#kvr-problem textarea", "")
-    page.click("#kvr-run")
-    expect(page.get_by_text("문제가 비어 있습니다. 풀 문제를 입력하십시오.")).to_be_visible()
-    page.fill("#kvr-problem textarea", "How many words?")
-    page.click("#kvr-run")
-    expect(page.locator(".kvr-run .kvr-end")).to_be_visible(timeout=20_000)
-    expect(page.locator("#kvr-status-line")).to_contain_text("끝났습니다")
-    context.close()
 
 
 def test_the_server_tells_how_it_is_without_texts(served, visit):

@@ -401,17 +401,18 @@ def test_a_damaged_link_is_refused_in_a_sentence(text):
 
 
 def test_a_link_is_read_back_and_its_settings_are_checked():
-    def link(**values):
-        return (
-            base64.urlsafe_b64encode(json.dumps({"models": "lab", "problem": "Wie viele? \u00df", "reference": "80", "settings": values}).encode())
-            .decode()
-            .rstrip("=")
-        )
+    def link(methods=None, **values):
+        given = {"models": "lab", "problem": "Wie viele? \u00df", "reference": "80", "settings": values, "methods": methods}
+        return base64.urlsafe_b64encode(json.dumps(given).encode()).decode().rstrip("=")
 
-    models, problem, reference, values = form.from_link(link(budget=96))
-    assert (models, problem, reference, values["budget"]) == ("lab", "Wie viele? \u00df", "80", 96)
+    read = form.from_link(link(budget=96))
+    assert (read.models, read.problem, read.reference, read.values["budget"]) == ("lab", "Wie viele? \u00df", "80", 96)
+    assert read.methods is None
+    assert form.from_link(link(["kv-rescue", {}, "full", "rm -rf"])).methods == ["full", "kv-rescue"]
     with pytest.raises(ConfigError, match="budget is 2"):
         form.from_link(link(budget=2))
+    with pytest.raises(ConfigError, match="damaged"):
+        form.from_link(link("full"))
 
 
 def test_large_sets_give_way_to_one_another_and_small_ones_stay():

@@ -2,7 +2,9 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
 
-import { alwaysKept, forgottenNumbers, forgottenSince, gridOf, groupsOf, heldBy, levelsOf, memoryAt, shade } from "../../assets/js/recall.mjs";
+import { sentence } from "../../assets/js/grid.mjs";
+import { translator } from "../../assets/js/i18n.mjs";
+import { alwaysKept, droppedSince, forgottenNumbers, forgottenSince, gridOf, groupsOf, heldBy, levelsOf, memoryAt, shade } from "../../assets/js/recall.mjs";
 import * as rle from "../../assets/js/rle.mjs";
 import { random, synthetic } from "./synthetic.mjs";
 
@@ -98,4 +100,31 @@ test("what a policy never drops is what it says of itself", () => {
   const of = (policy) => Object.values(alwaysKept({ ...config, policy }));
   assert.deepEqual([of("rkv"), of("streaming-llm"), of("knorm"), of("tova"), of("h2o")], [[0, 8], [4, 0], [2, 8], [0, 0], [0, 0]]);
   assert.deepEqual(Object.values(alwaysKept({})), [0, 0]);
+});
+
+test("forgotten numbers follow the layers and what counts as held", () => {
+  const pieces = ["A", " 7", " 9"];
+  const kvs = [{ step: -1, map: "f f f", layers: [] }, { step: 0, map: "f 8 f", layers: ["f 0 f", "f f f"] }, { step: 1, map: "f 4 e", layers: ["f 0 f", "f 7 d"] }];
+  assert.deepEqual(forgottenSince(kvs, 2, pieces), []);
+  assert.deepEqual(forgottenSince(kvs, 2, pieces, { group: 0 }), [["7", 0]]);
+  assert.deepEqual(forgottenSince(kvs, 2, pieces, { group: 1, by: "half" }), [["7", 1]]);
+  assert.deepEqual(forgottenSince(kvs, 2, pieces, { by: "all" }), [["7", 0], ["9", 1]]);
+  assert.deepEqual(forgottenSince(kvs, 1, pieces, { group: 1, by: "all" }), []);
+});
+
+test("a cell of the grid says whose it is, who holds it, and since when fewer do", () => {
+  const t = translator();
+  const state = {
+    header: { models: { base: { layers: 5 } } }, prompt: { pieces: ["A", " \u202e7"] }, steps: [{ commit: { pieces: ["\n\n"] } }],
+    kvs: [{ step: -1, seen: 2, map: "f2", layers: [] }, { step: 0, seen: 3, map: "9 8 f", layers: ["f 0 f", "3 f f"] }, { step: 1, seen: 3, map: "8 8 f", layers: ["c 0 f", "3 f f"] }],
+  };
+  const said = (row, position) => sentence(state.kvs[2], state, { row, position }, t);
+  assert.equal(said(0, 0), "Token 1, “A”, layers 1–3: about 80 % of the heads hold it; the first one dropped it after step 2.");
+  assert.equal(said(0, 1), "Token 2, “\u2068\u202e7\u2069”, layers 1–3: no head holds it any more; the last one dropped it after step 1.");
+  state.header.models.base.kv_heads = 2;
+  assert.match(said(0, 0), /about 83 % of/, "5 of 6 heads");
+  assert.match(said(1, 2), /^Token 3, “↵↵”, layers 4–5: every head holds it\.$/);
+  assert.equal(said(0, 3), null);
+  assert.match(sentence(state.kvs[0], state, { row: 0, position: 0 }, t), /all layers: every head/);
+  assert.equal(droppedSince(state.kvs, 2, { group: 1, position: 1, most: 14 }), null);
 });

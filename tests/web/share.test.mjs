@@ -25,9 +25,10 @@ test("no quote of a problem ends the shell's", () => {
 });
 
 test("a link carries problem, models and settings", () => {
-  const text = settingsQuery(header).replace("settings=", "").replaceAll("-", "+").replaceAll("_", "/");
-  const read = JSON.parse(new TextDecoder().decode(Uint8Array.from(atob(text), (one) => one.charCodeAt(0))));
-  assert.deepEqual(read, { models: "lab", problem: header.problem, reference: String(header.reference ?? ""), settings: header.config });
+  const read = (query) => JSON.parse(new TextDecoder().decode(Uint8Array.from(atob(query.replace("settings=", "").replaceAll("-", "+").replaceAll("_", "/")), (one) => one.charCodeAt(0))));
+  const run = { models: "lab", problem: header.problem, reference: String(header.reference ?? ""), settings: header.config };
+  assert.deepEqual(read(settingsQuery(header)), run);
+  assert.deepEqual(read(settingsQuery(header, ["full", "reco"])), { ...run, methods: ["full", "reco"] });
 });
 
 test("a summary keeps hostile text in fences that it cannot close", () => {
@@ -37,4 +38,18 @@ test("a summary keeps hostile text in fences that it cannot close", () => {
   assert.ok(fenced("a ```` b").startsWith("`````text\n"));
   const outside = text.replace(/^(`{3,})text\n[\s\S]*?\n\1\n/gm, "");
   assert.ok(!outside.includes("<script") && !outside.includes("# not a heading"), outside);
+});
+
+test("a summary tells the known answer and the verdict, where there are any", () => {
+  const about = (reference, answer, correct) => {
+    const state = synthetic({ steps: 2 }).reduce(apply, newState());
+    state.header.reference = reference;
+    Object.assign(state.closing, { answer, correct });
+    return summaryOf(state, translator());
+  };
+  assert.match(about("``` # 80", "80", true), /Known answer:\n\n````text\n``` # 80\n````\n\n✓ The answer is right\./);
+  assert.match(about("80", "79", false), /text\n79\n[\s\S]*text\n80\n[\s\S]*✕ The answer is wrong\./);
+  assert.match(about("80", null, false), /No final answer[\s\S]*✕/);
+  const unknown = about(undefined, "80", null);
+  assert.ok(!unknown.includes("Known answer") && !unknown.includes("✓") && !unknown.includes("✕"));
 });

@@ -33,6 +33,15 @@ test("sentences are filled once and plural forms are chosen", () => {
   assert.equal(translator({ idle: "Los." })("idle"), "Los.");
 });
 
+test("text that turns the direction is isolated in a sentence", () => {
+  const t = translator();
+  assert.equal(t("status.finished", { reason: "\u202eturned" }), "finished: \u2068\u202eturned\u2069");
+  assert.equal(t("status.finished", { reason: "out\u2069\u202e of ours" }), "finished: \u2068out\u202e of ours\u2069");
+  assert.equal(t("live.finished.answer", { answer: "שלום" }), "finished, answer \u2068שלום\u2069");
+  assert.equal(t("status.finished", { reason: "한국어 é" }), "finished: 한국어 é");
+  assert.equal(t("method.\u202ex"), "\u2068method.\u202ex\u2069");
+});
+
 test("every sentence the modules ask for exists", () => {
   const english = read("../../assets/i18n/en.json");
   const known = new Set(Object.keys(english).map((key) => key.replace(/\.(one|other)$/, "")));

@@ -20,7 +20,8 @@ def select_indices(scores: Tensor, keep: int, *, recent: int = 0, sinks: int = 0
         return torch.arange(total, device=scores.device).expand(*scores.shape[:-1], total)
     forced = _forced(scores, recent, sinks, protected)
     if forced is not None:
-        most = int(forced.sum(-1).max())
+        # What is known beforehand needs no wait for an accelerator.
+        most = min(total, recent + sinks) if protected is None else int(forced.sum(-1).max())
         if most > keep:
             raise ValueError(f"{most} tokens must be kept but the budget is {keep}")
     ranked = torch.nan_to_num(scores.float(), nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
