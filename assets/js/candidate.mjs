@@ -1,7 +1,7 @@
 // One candidate that was not chosen: who, how good, why not, and what it had written.
 
 import { badge } from "./badge.mjs";
-import { button, el, glyph, put } from "./dom.mjs";
+import { button, el, explained, glyph, put } from "./dom.mjs";
 import { clip } from "./text.mjs";
 import { trippedRange, verdictText, whyNot } from "./verdicts.mjs";
 
@@ -12,10 +12,10 @@ const CUT = 600;
  * @param {{winner: object|null, config: object, t: import("./i18n.mjs").Translator, onJump: (guard: "entropy"|"gzip") => void}} context
  */
 export function candidateCard(candidate, { winner, config, t, onJump }) {
-  const node = el("div", `kvr-candidate${candidate.abort ? " kvr-aborted" : ""}`);
+  const node = el("div", `kvr-candidate${candidate.abort ? " kvr-aborted" : ""}${candidate.duplicateOf ? " kvr-twin" : ""}`);
   const reason = put(el("span", "kvr-reason"), candidate.abort ? glyph("✕", "kvr-cross") : null, el("span", "", whyNot(candidate, winner, t)));
   const score = typeof candidate.score === "number" ? el("span", "", t("steps.reward", { score: t.fixed(candidate.score) })) : null;
-  const unused = el("span", "kvr-muted", t("steps.unused", { n: candidate.tokens }));
+  const unused = el("span", "kvr-muted kvr-unused", t("steps.unused", { n: candidate.tokens }));
   put(node, put(el("div", "kvr-card-head"), badge(candidate.source, t, candidate.cand), score, reason, unused));
   for (const flag of candidate.flags) put(node, flagNote(flag, t));
   const verdict = candidate.abort ?? candidate.flags[0] ?? null;
@@ -26,7 +26,7 @@ export function candidateCard(candidate, { winner, config, t, onJump }) {
 
 /** A guard tripped and the candidate was left alone: another word and another glyph than for an abort. */
 export function flagNote(flag, t) {
-  return put(el("p", "kvr-flag"), glyph("⚑"), el("span", "", verdictText(flag, t, "why.flag")));
+  return explained(put(el("p", "kvr-flag"), glyph("⚑"), el("span", "", verdictText(flag, t, "why.flag"))), t("term.flagged"));
 }
 
 function explanation(verdict, config, t, onJump) {

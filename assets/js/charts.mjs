@@ -1,6 +1,6 @@
 // Four charts with one x axis: created once, then only given new data, so that zoom and hover stay while a run streams.
 
-import { el, put, setText } from "./dom.mjs";
+import { el, explained, put, setText } from "./dom.mjs";
 import { KINDS, crosshair, figure } from "./figures.mjs";
 import { SOURCES } from "./format.mjs";
 import { drawing } from "./picture.mjs";
@@ -76,8 +76,9 @@ export function createCharts({ loadPlotly, onHover, onSelect, t }) {
   function drawNext() {
     const one = view.left.shift();
     if (!one || view.dead) return;
+    setText(one.title, titleOf(one.kind, view, t));
     setText(one.unit, unitOf(one.kind, view, t));
-    one.plot.setAttribute("aria-label", `${t(`charts.${one.kind}`)}. ${view.lines[one.kind] ?? ""}`);
+    one.plot.setAttribute("aria-label", `${one.title.textContent}. ${view.lines[one.kind] ?? ""}`);
     if (!one.table.hidden) fillTable(one.table, one.kind, view.data, view.axis, t);
     if (view.plotly && !one.plot.hidden) paint(one, view.data);
     view.next = setTimeout(drawNext);
@@ -166,7 +167,7 @@ export function createCharts({ loadPlotly, onHover, onSelect, t }) {
       if (!plotly) return null;
       const shown = { ...view, state: whole, zoom: null, colors: palette(root) };
       const data = series(whole, view.axis, t);
-      const charts = panels.map(({ kind }) => ({ kind, title: `${t(`charts.${kind}`)} (${unitOf(kind, view, t)})`, ...figure(kind, data[kind], drawnView(shown, false), t) }));
+      const charts = panels.map(({ kind }) => ({ kind, title: `${titleOf(kind, shown, t)} (${unitOf(kind, shown, t)})`, ...figure(kind, data[kind], drawnView(shown, false), t) }));
       return drawing(plotly, { colors: shown.colors, charts }, whole, t(`charts.axis.${view.axis}`), t);
     },
     /** Bring one chart into view and give it the focus. @param {"entropy"|"gzip"} kind */
@@ -187,8 +188,12 @@ export function createCharts({ loadPlotly, onHover, onSelect, t }) {
   };
 }
 
-const unitOf = (kind, { axis, thresholds }, t) => t(unitKey(kind, axis), { n: thresholds.ent_window });
-const unitKey = (kind, axis) => (kind === "entropy" || kind === "gzip" ? `charts.${kind}.unit.${axis}` : `charts.${kind}.unit`);
+const methodOf = (view) => view.state?.header?.config.method ?? "";
+// Whose memory it is; only ReCo asks for a share.
+const titleOf = (kind, view, t) => t(kind === "retention" && methodOf(view) === "helper" ? "charts.retention.helper" : `charts.${kind}`);
+const unitOf = (kind, view, t) => t(unitKey(kind, view.axis, methodOf(view)), { n: view.thresholds.ent_window });
+const unitKey = (kind, axis, method = "") =>
+  kind === "entropy" || kind === "gzip" ? `charts.${kind}.unit.${axis}` : kind === "retention" && method.startsWith("reco") ? "charts.retention.unit.asked" : `charts.${kind}.unit`;
 
 // What a figure is drawn from.
 function drawnView(view, narrow) {
@@ -225,13 +230,15 @@ function legend(t) {
     glyph.setAttribute("aria-hidden", "true");
     return put(el("span", "kvr-legend-item"), glyph, el("span", "", text));
   };
-  put(node, item("kvr-key kvr-key-line", "", t("charts.legend.committed")));
+  put(node, explained(item("kvr-key kvr-key-line", "", t("charts.legend.committed")), t("term.committed")));
   for (const source of ["base", "helper"]) put(node, item(`kvr-key kvr-key-${source}`, SOURCES[source].mark, t(`charts.legend.${source}`)));
   return put(node, item("kvr-key kvr-key-aborted", "✕", t("charts.legend.aborted")));
 }
 
 function panel(kind, t) {
   const node = el("div", "kvr-chart");
+  node.dataset.kind = kind;
+  const title = explained(el("span", "", t(`charts.${kind}`)), t(`term.${kind}`));
   const plot = el("div", "kvr-plot");
   plot.setAttribute("role", "img");
   plot.setAttribute("aria-label", t(`charts.${kind}`));
@@ -245,8 +252,8 @@ function panel(kind, t) {
   const table = el("div", "kvr-table");
   table.hidden = true;
   table.tabIndex = 0;
-  put(node, put(el("div", "kvr-chart-head"), put(el("h3", "", t(`charts.${kind}`)), unit), tableButton), put(el("div", "kvr-chart-body"), plot, note), table);
-  return { kind, node, plot, unit, note, table, tableButton, shapes: [], listening: false };
+  put(node, put(el("div", "kvr-chart-head"), put(el("h3"), title, unit), tableButton), put(el("div", "kvr-chart-body"), plot, note), table);
+  return { kind, node, title, plot, unit, note, table, tableButton, shapes: [], listening: false };
 }
 
 function palette(root) {

@@ -36,6 +36,12 @@ export function glyph(mark, className = "kvr-mark") {
   return node;
 }
 
+/** What a node's words mean, for a pointer that rests on it. */
+export function explained(node, words) {
+  node.title = words;
+  return node;
+}
+
 /** Append children (null ones are left out) and return the parent. */
 export function put(parent, ...children) {
   parent.append(...children.filter((child) => child !== null && child !== undefined));

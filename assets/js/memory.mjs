@@ -1,6 +1,6 @@
 // What the base can still see: prompt and trajectory as text, each token shaded by the share of slots that hold it.
 
-import { el, put, select, setText } from "./dom.mjs";
+import { el, explained, put, select, setText } from "./dom.mjs";
 import { createGrid, layersName, layersOf } from "./grid.mjs";
 import { HELD_BY, alwaysKept, forgottenSince, groupsOf, heldBy, levelsIn, memoryAt, shade } from "./recall.mjs";
 
@@ -12,7 +12,7 @@ const TURNS = /[\u202a-\u202e\u2066-\u2069]/;
 export function createMemory({ t }) {
   const root = el("section", "kvr-memory");
   root.setAttribute("aria-label", t("memory.label"));
-  const caption = el("p", "kvr-note");
+  const caption = explained(el("p", "kvr-note"), t("term.head"));
   const lost = el("p", "kvr-lost-list");
   const text = el("div", "kvr-memory-text");
   text.dir = "auto";
@@ -28,7 +28,8 @@ export function createMemory({ t }) {
   const by = select(t("memory.by"), HELD_BY.map((name) => [name, t(`memory.by.${name}`)]), again);
   const choices = put(el("div", "kvr-choices"), look.parentNode, layers.parentNode, by.parentNode);
   const title = el("h2", "", t("memory.title"));
-  put(root, title, caption, choices, memoryLegend(t), lost, text, grid.root);
+  const legend = memoryLegend(t);
+  put(root, title, caption, choices, legend, lost, text, grid.root);
 
   /** What is shown, the prompt and then each step, and its tokens. @type {Part[]} */
   let parts = [];
@@ -38,6 +39,18 @@ export function createMemory({ t }) {
   let painted = { kv: undefined, tokens: 0 };
   let last = null;
   let asked = null;
+  /** Whether the text is kept scrolled to its newest part; a reader's own scrolling ends that. */
+  let following = false;
+  for (const act of ["wheel", "touchmove", "pointerdown", "keydown"]) text.addEventListener(act, (event) => event.key !== "Tab" && (following = false), { passive: true });
+  new ResizeObserver(keepUp).observe(text);
+
+  // The newest part is in view, and what is underlined too: that is what the reader was told to look at.
+  function keepUp() {
+    if (!following) return;
+    const line = tokens.find(({ node }) => node.hasAttribute("data-kvr-asked"))?.node;
+    const above = line ? line.getBoundingClientRect().top - text.getBoundingClientRect().top + text.scrollTop - text.clientHeight / 3 : Infinity;
+    text.scrollTop = Math.min(text.scrollHeight, above);
+  }
 
   function underline() {
     const said = tokens.map(({ node }) => node.textContent.trim());
@@ -87,7 +100,7 @@ export function createMemory({ t }) {
     const { first, newest } = alwaysKept(last?.[0].header?.config ?? {});
     const kept = (i) => (i < first ? " kvr-sink" : i >= kv.seen - newest && i < kv.seen ? " kvr-window" : "");
     const levels = kv ? heldBy(levelsIn(kv, group), by.value) : [];
-    const full = !kv || kv.budget === null;
+    const full = !kv || whole(kv);
     tokens.forEach((token, i) => {
       const level = full ? EVERYTHING : i < levels.length ? shade(levels[i]) : -1;
       const look = className(kv ? level : -2, token.number) + (full ? "" : kept(i));
@@ -96,6 +109,10 @@ export function createMemory({ t }) {
       token.node.title = look.includes("kvr-lost-number") ? t("memory.lost") : "";
     });
     root.classList.toggle("kvr-unshaded", !levels.length);
+    // Only what can be seen here is explained.
+    legend.hidden = !kv || whole(kv);
+    legend.querySelector(".kvr-sink").hidden = !first;
+    legend.querySelector(".kvr-window").hidden = !newest;
   }
 
   function show(state, at) {
@@ -110,6 +127,7 @@ export function createMemory({ t }) {
     grid.update(grid.root.hidden ? null : kv, state);
     // The grid shows all layers, each by its share.
     setText(lost, lostSentence(kv, state, grid.root.hidden ? { group: Number(layers.value), by: by.value } : { group: -1, by: "share" }, t));
+    keepUp();
   }
 
   function reset() {
@@ -122,10 +140,15 @@ export function createMemory({ t }) {
   return {
     root,
     reset,
-    /** Underline the prompt's sentence that holds a word, up to its full stop; null takes it away. @param {string|null} word */
-    point(word) {
+    /**
+     * Underline the prompt's sentence that holds a word, up to its full stop; null takes it away.
+     * @param {string|null} word @param {boolean} [newest] keep the newest part in view, until the reader scrolls
+     */
+    point(word, newest = false) {
       asked = word;
+      following = newest;
       underline();
+      keepUp();
     },
     /** "text" or "grid"; with a value it is chosen. @param {string} [wanted] */
     look(wanted) {
@@ -148,7 +171,8 @@ export function createMemory({ t }) {
 /** @param {string[]} pieces @param {number} step from 1; 0 for the prompt @returns {Part} */
 function newPart(pieces, step, t) {
   const tokens = pieces.map((piece) => {
-    const node = el("span", "kvr-token", piece);
+    // The numbered mark tells the steps apart; an empty line between them would only cost room.
+    const node = el("span", "kvr-token", step ? piece.replace(/\n{2,}/g, "\n") : piece);
     // A token that turns the direction of what follows must not turn its neighbours.
     if (TURNS.test(piece)) node.dir = "auto";
     return { node, number: /\p{Nd}/u.test(piece), look: "kvr-token" };
@@ -177,20 +201,22 @@ function lostSentence(kv, state, held, t) {
   return `${begin}${listed}${gone.length > MOST_NUMBERS ? ", …" : ""}`;
 }
 
+/** Nothing was ever evicted. */
+const whole = (kv) => kv.budget === null && kv.resident >= kv.seen;
+
 function captionOf(kv, state, t) {
   if (!state.header) return t("memory.none");
   if (!kv) return t(state.header.config.method === "helper" ? "memory.nobase" : "memory.reading");
-  if (kv.budget === null && kv.resident >= kv.seen) return t("memory.full");
+  if (whole(kv)) return t("memory.full", { seen: kv.seen });
   const values = { step: kv.step + 1, resident: kv.resident, seen: kv.seen, share: t.percent(kv.retention), budget: kv.budget };
   if (kv.budget === null) return t("memory.share", values);
   return t(kv.step < 0 ? "memory.prompt" : "memory.step", values);
 }
 
-/** What the shades mean. */
+/** What the shades mean: each word is shaded as what it stands for. */
 export function memoryLegend(t) {
   const node = el("div", "kvr-legend kvr-ramp");
-  const item = (className, sample, text) => put(el("span", "kvr-legend-item"), el("span", `kvr-token ${className}`, sample), el("span", "", text));
-  for (const level of [0, 1, 2, 3, 4]) put(node, item(`kvr-shade-${level}`, "abc", t(`memory.legend.${level}`)));
-  put(node, item("kvr-shade-0 kvr-lost-number", "42", t("memory.legend.lost")));
-  return put(node, item("kvr-sink", "abc", t("memory.legend.sink")), item("kvr-window", "abc", t("memory.legend.window")));
+  const item = (className, name) => explained(el("span", `kvr-token ${className}`, t(`memory.legend.${name}`)), t(`term.${name}`));
+  for (const level of [0, 1, 2, 3, 4]) put(node, el("span", `kvr-token kvr-shade-${level}`, t(`memory.legend.${level}`)));
+  return put(node, el("span", "kvr-token kvr-shade-0 kvr-lost-number", t("memory.legend.lost")), item("kvr-sink", "sink"), item("kvr-window", "window"));
 }

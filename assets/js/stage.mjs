@@ -51,7 +51,7 @@ export function mount(root, { loadPlotly, emit, strings = null, api = null, fork
   const compare = button("kvr-button", t("compare.open"), () => recorded(about.id, { compare: !compared() }));
   const projector = button("kvr-button", t("page.projector"), () => project(projector.getAttribute("aria-pressed") !== "true"));
   projector.setAttribute("aria-pressed", "false");
-  const bar = put(el("div", "kvr-bar-row"), recordings ? lessons.opener : null, compare, back, projector, keys(t));
+  const bar = put(el("div", "kvr-bar-row"), recordings ? lessons.opener : null, compare, back, projector, keys(t), terms(t));
   root.classList.add("kvr");
   // The frame measures itself; what floats over it is outside.
   root.replaceChildren(put(el("div", "kvr-frame"), bar, problems, one.root, many.root), lessons.root);
@@ -160,4 +160,13 @@ function keys(t) {
   const list = el("dl", "kvr-keys");
   for (const name of ["range", "tokens", "play", "abort", "chart", "grid", "lessons", "presenter"]) put(list, put(el("div"), el("dt", "", t(`keys.${name}.keys`)), el("dd", "", t(`keys.${name}`))));
   return put(el("details", "kvr-more"), el("summary", "kvr-button", t("keys.title")), list);
+}
+
+const TERMS = ["committed", "flagged", "boxed", "reward", "head", "retention", "sink", "window", "policy", "entropy", "gzip", "reflection", "asked", "probe"];
+
+/** The field's words in one place; most of them are explained where they stand too, to a pointer that rests on them. */
+function terms(t) {
+  const list = el("dl", "kvr-keys");
+  for (const name of TERMS) put(list, put(el("div"), el("dt", "", t(`term.${name}.name`)), el("dd", "", t(`term.${name}`))));
+  return put(el("details", "kvr-more"), el("summary", "kvr-button", t("term.title")), list);
 }

@@ -2,7 +2,7 @@
 
 import { badge } from "./badge.mjs";
 import { candidateCard, flagNote, longText } from "./candidate.mjs";
-import { button, el, expander, glyph, put, setText } from "./dom.mjs";
+import { button, el, expander, explained, glyph, put, setText } from "./dom.mjs";
 import { rejectedOf, winnerOf } from "./state.mjs";
 
 const MOST_CARDS = 200;
@@ -155,6 +155,14 @@ export function createSteps(options) {
         marked[name] = card;
       }
     },
+    /** Go to the newest step, and stay with it. */
+    follow,
+    /** Show what was not chosen in a step, from its head on; nothing is selected by that. */
+    open(step) {
+      const opener = cards[step]?.querySelector(".kvr-expand");
+      if (opener?.getAttribute("aria-expanded") === "false") opener.click();
+      if (cards[step]) scrollTo(cards[step]);
+    },
     /** Write a few words on a card's head, once. */
     tag(step, words) {
       const head = cards[step]?.querySelector(".kvr-card-head");
@@ -180,8 +188,8 @@ function stepCard(step, state, options) {
   const card = el("article", `kvr-card kvr-from-${commit.source}`);
   const head = el("div", "kvr-card-head");
   put(head, heading(step, t, onSelect), badge(commit.source, t, commit.cand), reward(commit.score, step.scorer ?? state.header?.scorer, t));
-  put(head, el("span", "kvr-muted", t("tokens", { n: commit.tokens })));
-  if (step.penalty) put(head, el("span", "kvr-muted", t("reco.penalty", { penalty: step.penalty })));
+  put(head, el("span", "kvr-muted kvr-count", t("tokens", { n: commit.tokens })));
+  if (step.penalty) put(head, explained(el("span", "kvr-muted", t("reco.penalty", { penalty: step.penalty })), t("term.reflection")));
   put(card, head, ...(winnerOf(step)?.flags ?? []).map((flag) => flagNote(flag, t)));
   put(card, suppressedText(step, t) ?? longText(commit.text.trimEnd(), t, { most: CUT, className: "kvr-text" }), others(step, state, options));
   put(item, card);
@@ -217,18 +225,18 @@ function noteControl(item, step, t) {
     box = el("div", "kvr-control");
     put(item.querySelector("article") ?? item, box);
   }
-  box.replaceChildren(...wanted.map(([words, className]) => put(el("p", `kvr-note ${className}`), el("bdi", "", words))));
+  box.replaceChildren(...wanted.map(([words, className, about]) => explained(put(el("p", `kvr-note ${className}`), el("bdi", "", words)), t(about))));
 }
 
 function controlNotes({ probes, retain }, t) {
   const notes = probes.map(({ answer, perplexity, threshold, accepted }) => {
     const kind = accepted ? "yes" : answer === null || perplexity === null ? "none" : "no";
-    return [t(`reco.probe.${kind}`, { answer, value: t.fixed(perplexity ?? 0, 3), threshold }), accepted ? "kvr-probe kvr-strong" : "kvr-probe"];
+    return [t(`reco.probe.${kind}`, { answer, value: t.fixed(perplexity ?? 0, 3), threshold }), accepted ? "kvr-probe kvr-strong" : "kvr-probe", "term.probe"];
   });
   if (retain) {
     const { asked, length, before, after, reason } = retain;
     const why = ["reward", "flat", "uniform"].includes(reason) ? t(`reco.reason.${reason}`) : String(reason);
-    notes.push([t("reco.keep", { asked: t.percent(asked), length, before, after, reason: why }), ""]);
+    notes.push([t("reco.keep", { asked: t.percent(asked), length, before, after, reason: why }), "", "term.asked"]);
   }
   return notes;
 }

@@ -1,7 +1,7 @@
 // The lines above a run (who plays, who judges) and the card that closes it.
 
 import { badge } from "./badge.mjs";
-import { el, glyph, put, setText } from "./dom.mjs";
+import { el, explained, glyph, put, setText } from "./dom.mjs";
 
 const EVICTING = ["evicted", "evicted-stepwise", "kv-rescue"];
 const RECO = ["reco-uniform", "reco", "reco+rescue"];
@@ -48,8 +48,8 @@ function factsOf(header, t) {
   for (const source of ["base", "helper"]) {
     if (models[source]) parts.push(put(fact(), badge(source, t), el("bdi", "", String(models[source].id))));
   }
-  if (EVICTING.includes(config.method)) parts.push(fact(t("header.memory", { policy: config.policy, budget: config.budget, buffer: config.buffer })));
-  if (RECO.includes(config.method)) parts.push(fact(t("header.reco", { policy: config.policy, ratio: t.percent(config.retention_ratio), every: config.reco_every })));
+  if (EVICTING.includes(config.method)) parts.push(explained(fact(t("header.memory", { policy: config.policy, budget: config.budget, buffer: config.buffer })), t("term.policy")));
+  if (RECO.includes(config.method)) parts.push(explained(fact(t("header.reco", { policy: config.policy, ratio: t.percent(config.retention_ratio), every: config.reco_every })), t("term.policy")));
   const words = Object.values(header.reflection ?? {}).map((word) => String(word).trim());
   if (words.length) parts.push(put(fact(t("header.reflection")), el("bdi", "", [...new Set(words)].join(", "))));
   parts.push(fact(t("header.judge", { scorer: header.scorer })));

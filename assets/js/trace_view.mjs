@@ -177,6 +177,12 @@ export function createRun({ t, loadPlotly, emit, api, onOpen, forks }) {
     stops: parts.replay.stops,
     slide: parts.replay.slide,
     point: parts.memory.point,
+    /** The steps follow the slider, and so does the memory. */
+    follow() {
+      if (focus.selected !== null) select(null);
+      parts.steps.follow();
+    },
+    open: parts.steps.open,
     look: parts.memory.look,
     select,
     state: () => state,

@@ -75,8 +75,8 @@ test("every lesson finds in its recording what it tells", () => {
   LESSONS.forEach((lesson, index) => {
     const whole = stateOf(recorded(lesson.trace));
     const step = lesson.step(whole);
-    if (step !== undefined) assert.ok(step >= 0 && step < whole.steps.length - 1, lesson.trace);
-    const values = lesson.values(whole, step ?? null);
+    assert.ok(step >= 0 && step < whole.steps.length - 1, lesson.trace);
+    const values = lesson.values(whole, step);
     for (const [name, value] of Object.entries(values)) assert.ok(typeof value === "string" ? value && value !== "NaN" : Number.isFinite(value), `${lesson.trace}: ${name} ${value}`);
     for (const part of ["title", "text", "question", "option.1", "option.2", "option.3", "reveal"]) assert.ok(!/[{}]/.test(t(`lesson.${index + 1}.${part}`, values).replace(/\\boxed\{[^}]*\}/, "")), part);
     assert.ok(lesson.right >= 1 && lesson.right <= 3);
@@ -93,11 +93,45 @@ test("what the lessons say about right and wrong is so", () => {
   // Card 4: the helper's first wrong step is a sum; card 5: the helper's step is looked up, not calculated.
   const at = (index) => {
     const whole = stateOf(recorded(LESSONS[index].trace));
-    return LESSONS[index].values(whole, LESSONS[index].step(whole) ?? null);
+    return LESSONS[index].values(whole, LESSONS[index].step(whole));
   };
   assert.match(at(3).bad, /\d+ [-+*] \d+ = \d+/);
   assert.match(at(4).said, /^(First|Next), /);
   assert.match(at(1).next, /^(First|Next), /);
   assert.ok(at(6).last <= at(6).limit && at(6).first > at(6).limit);
   assert.ok(at(5).best - at(5).worst > 0.5);
+});
+
+test("the helper's run is judged as cards 4 and 6 tell it", () => {
+  const { steps, closing } = stateOf(recorded("lab-helper"));
+  const scores = steps.map(({ commit }) => commit.score);
+  const bad = scores.findIndex((score) => score < 0.5);
+  const { n } = LESSONS[3].values(stateOf(recorded("lab-helper")));
+  // The wrong sum and every check of it, then the last step alone is liked: it only repeats the total.
+  assert.equal(bad + 1 + n + 1, steps.length);
+  assert.ok(scores.slice(bad, -1).every((score) => score < 0.01) && scores.slice(0, bad).every((score) => score > 0.9));
+  assert.ok(steps.slice(bad + 1, -1).every(({ commit }) => /^(Wait|Hmm), .*that is right/.test(commit.text)));
+  assert.equal(closing.correct, false);
+  for (const language of ["en", "ko"]) {
+    const words = JSON.parse(readFileSync(new URL(`../../assets/i18n/${language}.json`, import.meta.url), "utf8"))["lesson.6.reveal.other"];
+    assert.ok(words.includes(` ${closing.answer}`) && words.includes(scores.at(-1).toFixed(2)), language);
+  }
+});
+
+test("of equal rewards the first in line was taken, the base's before the helper's", () => {
+  for (const step of stateOf(recorded("lab-rescue")).steps) {
+    const rank = ({ source, cand }) => (source === "base" ? 0 : 100) + cand;
+    const chosen = step.candidates.get(`${step.commit.source}/${step.commit.cand}`) ?? [...step.candidates.values()].find((one) => one.source === step.commit.source && one.cand === step.commit.cand);
+    for (const one of step.candidates.values()) assert.ok(!(one.score > chosen.score) && (one.score !== chosen.score || rank(one) >= rank(chosen)), `step ${step.index + 1}`);
+  }
+});
+
+test("what a card asks for is not on the page before it is answered", () => {
+  LESSONS.forEach((lesson, index) => {
+    const whole = stateOf(recorded(lesson.trace));
+    const step = lesson.step(whole);
+    if (lesson.then) assert.ok(lesson.then(whole, step) > step, `card ${index + 1}`);
+  });
+  const whole = stateOf(recorded("lab-reco"));
+  assert.ok(whole.steps.slice(0, LESSONS[6].step(whole) + 1).every((step) => !step.probes.length));
 });

@@ -49,7 +49,7 @@ test("a summary tells the known answer and the verdict, where there are any", ()
   };
   assert.match(about("``` # 80", "80", true), /Known answer:\n\n````text\n``` # 80\n````\n\n✓ The answer is right\./);
   assert.match(about("80", "79", false), /text\n79\n[\s\S]*text\n80\n[\s\S]*✕ The answer is wrong\./);
-  assert.match(about("80", null, false), /No boxed answer[\s\S]*✕/);
+  assert.match(about("80", null, false), /No final answer[\s\S]*✕/);
   const unknown = about(undefined, "80", null);
   assert.ok(!unknown.includes("Known answer") && !unknown.includes("✓") && !unknown.includes("✕"));
 });
