@@ -25,7 +25,7 @@ RECIPES: dict[str, Recipe] = {
     "base": Recipe(hidden=64, layers=3, heads=4, seed=1, tokens=36_000_000),
     "helper": Recipe(hidden=48, layers=3, heads=4, seed=2, tokens=36_000_000, mlp=32),
     "prm": Recipe(hidden=64, layers=3, heads=4, seed=3, tokens=36_000_000),
-    "wordy": Recipe(hidden=64, layers=3, heads=4, seed=11, tokens=16_000_000, rate=1e-3, start="base", wordy=True),
+    "wordy": Recipe(hidden=64, layers=3, heads=4, seed=11, tokens=32_000_000, rate=1e-3, cycles=2, start="base", wordy=True),
     "wordy-prm": Recipe(hidden=64, layers=3, heads=4, seed=13, tokens=6_000_000, rate=1e-3, start="prm", wordy=True, judge=True),
 }
 ROLES = {

@@ -39,6 +39,8 @@ class Recipe:
     seed: int
     tokens: int = 20_000_000
     rate: float = 3e-3
+    cycles: int = 1
+    """How often the learning rate falls to zero in the last phase."""
     rows: int = 8
     mlp: int | None = None
     """Width of the feed-forward layers, where sums are learned; None: twice ``hidden``."""
@@ -127,7 +129,7 @@ def train(recipe: Recipe, folder: Path, say: Say, *, start: Path | None = None, 
         progress = counters.tokens / recipe.tokens if last else 0.0
         batch = make_batch(recipe, counters.phase, counters.step, progress)
         for group in optimiser.param_groups:
-            group["lr"] = recipe.rate * _rate(counters.step if counters.phase == 0 or start else WARM_UP_STEPS, progress)
+            group["lr"] = recipe.rate * _rate(counters.step if counters.phase == 0 or start else WARM_UP_STEPS, progress * recipe.cycles)
         loss, hits = loss_and_hits(model, batch)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -153,8 +155,9 @@ def train(recipe: Recipe, folder: Path, say: Say, *, start: Path | None = None, 
 
 
 def _rate(step: int, progress: float) -> float:
-    """Linear warm-up at the very beginning, then constant, then a cosine to zero over the last phase."""
-    return min(1.0, (step + 1) / WARM_UP_STEPS) * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
+    """Linear warm-up at the very beginning, then constant, then a cosine to zero over each cycle of the last phase; ``progress`` in cycles."""
+    part = progress % 1
+    return min(1.0, (step + 1) / WARM_UP_STEPS) * 0.5 * (1 + math.cos(math.pi * part))
 
 
 # --- checkpoints ----------------------------------------------------------------------------------------------------------
