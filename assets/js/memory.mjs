@@ -155,7 +155,7 @@ function newPart(pieces, step, t) {
   const mark = step ? el("span", "kvr-boundary", String(step)) : null;
   mark?.setAttribute("aria-label", t("memory.step.mark", { step }));
   mark?.setAttribute("role", "note");
-  return { node: put(el("span"), mark, ...tokens.map(({ node }) => node)), tokens };
+  return { node: put(el("div", "kvr-part"), mark, ...tokens.map(({ node }) => node)), tokens };
 }
 
 // "layers 5-8 of 28": the groups are neighbours, first ones first, as equal as can be.
