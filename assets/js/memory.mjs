@@ -180,7 +180,7 @@ function newPart(pieces, step, t) {
   const mark = step ? el("span", "kvr-boundary", String(step)) : null;
   mark?.setAttribute("aria-label", t("memory.step.mark", { step }));
   mark?.setAttribute("role", "note");
-  return { node: put(el("span"), mark, ...tokens.map(({ node }) => node)), tokens };
+  return { node: put(el("div", "kvr-part"), mark, ...tokens.map(({ node }) => node)), tokens };
 }
 
 function className(level, isNumber) {

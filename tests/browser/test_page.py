@@ -448,7 +448,7 @@ def test_the_memory_is_the_same_whichever_way_the_slider_came(served, visit):
     slider = page.locator(".kvr-run .kvr-replay .kvr-range")
 
     def seen() -> list:
-        look = "[...document.querySelector('.kvr-run .kvr-memory-text').childNodes].map((node) => [node.textContent, node.className])"
+        look = "[...document.querySelectorAll('.kvr-run .kvr-part > *')].map((node) => [node.textContent, node.className, node.title])"
         return page.evaluate(look)
 
     whole = seen()
@@ -459,21 +459,6 @@ def test_the_memory_is_the_same_whichever_way_the_slider_came(served, visit):
     assert seen() == third != whole
     slider.fill(slider.get_attribute("max"))
     assert seen() == whole
-
-
-def test_seeking_is_quick(served, visit):
-    """Measured in the page, with room for a loaded machine; on an idle one a seek takes some 10 ms."""
-    page = visit(served[1], recorded=True)
-    page.wait_for_selector(".kvr-end")
-    times = page.evaluate(
-        """() => [9, 2, 12, 0, 7].map((to) => {
-          const range = document.querySelector('.kvr-replay .kvr-range'), began = performance.now();
-          range.value = to;
-          range.dispatchEvent(new Event('input'));
-          return performance.now() - began;
-        })"""
-    )
-    assert sorted(times)[2] < 250, times
 
 
 @pytest.mark.parametrize("width", [320, 390])

@@ -1,7 +1,9 @@
-"""Look at the viewer on a SYNTHETIC stream: screenshots at two widths in both themes, and how far a page lags behind a fast stream.
+"""Look at the viewer on a SYNTHETIC stream: screenshots at two widths in both themes, how far a page lags behind a fast stream, and how long the
+slider takes in a long trace.
 
 python tests/web/look.py shots OUT_FOLDER
 python tests/web/look.py lag
+python tests/web/look.py seek
 """
 
 from __future__ import annotations
@@ -23,6 +25,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PLOTLY = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
 SHOTS = {"end": "steps=8", "open": "open&steps=6", "hostile": "hostile&steps=3", "empty": "empty"}
 EVENTS, UPDATES_PER_SECOND = 3_000, 8
+SEEKS = [i * 37 % 101 / 100 for i in range(101)]
+"""Shares of a trace, each once, far forward and farther back in turns."""
+MOST_SEEK_MS = 50
 
 # Feeds a growing string at a fixed pace; lag is how late the page's own clock ticks while it works, and how long after the last
 # piece the page is idle again.
@@ -45,6 +50,33 @@ LAG = """async ({ events, rate }) => {
   return { events: all.length, bytes: text.length, steps: document.querySelectorAll(".kvr-card").length, worst_lag_ms: Math.round(worst),
     longest_update_ms: Math.round(longest), idle_after_ms: Math.round(performance.now() - sent), seconds: Math.round((sent - began) / 100) / 10,
     heap_mb: Math.round((performance.memory?.usedJSHeapSize ?? 0) / 1e6) };
+}"""
+
+# Opens a trace of at least so many events.
+LONG = """async (events) => {
+  let steps = 0, all;
+  do all = window.synthetic({ steps: (steps += 10) }); while (all.length < events);
+  const began = performance.now();
+  window.view.replay(window.lines(all), { name: "long.ndjson" });
+  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  return { events: all.length, steps, opened_ms: performance.now() - began };
+}"""
+# From the slider's event to the end of the layout, and to the second frame after it, which comes when the first was drawn.
+SEEK = """async ({ seeks, pause }) => {
+  const range = document.querySelector(".kvr-run .kvr-replay .kvr-range"), found = { layout: [], painted: [] };
+  const frame = () => new Promise(requestAnimationFrame);
+  for (const share of seeks) {
+    const began = performance.now();
+    range.value = String(Math.round(Number(range.max) * share));
+    range.dispatchEvent(new Event("input"));
+    document.body.offsetHeight;
+    found.layout.push(performance.now() - began);
+    await frame();
+    await frame();
+    found.painted.push(performance.now() - began);
+    await new Promise((done) => setTimeout(done, pause));
+  }
+  return found;
 }"""
 
 
@@ -105,9 +137,26 @@ def lag() -> dict[str, Any]:
         return found
 
 
+def seek() -> dict[str, Any]:
+    """A long trace is opened and moved through: slowly, then as fast as it goes; the heap in MB after each, without what may be freed."""
+    with served() as (browser, url):
+        page = open_harness(browser, url, "empty", 1280)
+        tools = page.context.new_cdp_session(page)
+        found: dict[str, Any] = page.evaluate(LONG, EVENTS)
+        page.wait_for_timeout(2000)
+        found["heap_mb"] = []
+        for pause in (300, 0):
+            times = page.evaluate(SEEK, {"seeks": SEEKS, "pause": pause})
+            tools.send("HeapProfiler.collectGarbage")
+            found["heap_mb"].append(round(tools.send("Runtime.getHeapUsage")["usedSize"] / 1e6, 1))
+            if pause:
+                found |= times
+        return found
+
+
 if __name__ == "__main__":
-    if sys.argv[1] == "lag":
-        print(lag())
+    if sys.argv[1] in ("lag", "seek"):
+        print(lag() if sys.argv[1] == "lag" else seek())
     else:
         with served() as (chromium, address):
             shots(chromium, address, Path(sys.argv[2]))
