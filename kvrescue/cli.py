@@ -171,8 +171,11 @@ def _value(name: str, text: str) -> Any:
 
 
 def _run(args: argparse.Namespace) -> int:
+    named = args.models or args.base or args.helper
+    example = presets.example_of(args.problem, choice_of(args).known_set if named else None)
+    if example and not named:
+        args.models = example["models"]
     choice = choice_of(args)
-    example = presets.example_of(args.problem, choice.known_set)
     told = example["problem"] if example else sys.stdin.read() if args.problem == "-" else args.problem
     problem = check_problem(told)
     config = _config(args, example["settings"] if example else {})

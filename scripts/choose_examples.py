@@ -78,7 +78,7 @@ LESSONS: list[tuple[str, Difficulty, dict[str, Any], Callable[[Runs], bool]]] = 
         # A mind that wanders and finds back, where a share that is held the answer is lost.
         lambda runs: (
             runs["reco"].right
-            and runs["reco"].probes > 0
+            and runs["reco"].reason == "early_exit"
             and runs["reco"].suppressed > 0
             and runs["reco"].kinds.get("stray", [0])[0] > 2
             and runs["full"].right

@@ -49,6 +49,8 @@ function judgedFarApart(whole) {
 }
 
 const next = (whole, step) => step + 1;
+/** The first step after a bad one that the judge likes again. */
+const backFrom = (whole, step) => whole.steps.findIndex((one) => one.index > step && one.commit?.score >= LOW);
 const last = (whole) => whole.closing.steps - 1;
 /** The sum that the helper got wrong, and how many steps in a row the judge did not like. */
 function badSum(whole) {
@@ -133,17 +135,33 @@ export const LESSONS = [
   },
   {
     trace: "lab-reco",
-    // Before it asks for the first time: that is what the question is about.
-    step: (whole) => whole.steps.findIndex((step) => step.probes.length) - 1,
-    then: last,
+    // Before the first step that leads nowhere: what becomes of the memory is what the question is about.
+    step: (whole) => firstBad(whole) - 1,
+    then: (whole, step) => backFrom(whole, step + 1),
     spot: ".kvr-steps",
     shows: "problem charts reward retention",
     right: 1,
-    values(whole) {
+    values(whole, step) {
       const probes = whole.steps.flatMap((step) => step.probes);
-      const { answer, suppressed, mean_retention: kept } = whole.closing;
-      const [first, final] = [probes[0], probes.at(-1)].map((probe) => probe.perplexity.toFixed(2));
-      return { probes: probes.length, every: whole.header.config.reco_every, guess: probes[0].answer, first, last: final, limit: probes[0].threshold, answer, suppressed, kept: Math.round(100 * kept) };
+      const bad = step + 1;
+      const back = backFrom(whole, bad);
+      const asked = whole.steps.slice(bad, back).flatMap((one) => (one.retain ? [one.retain.asked] : []));
+      const percent = (share) => Math.round(100 * share);
+      return {
+        step: bad + 1,
+        stray: saidAt(whole, bad),
+        low: whole.steps[bad].commit.score.toFixed(2),
+        usual: percent(whole.header.config.retention_ratio),
+        more: percent(Math.max(...asked)),
+        back: back + 1,
+        found: saidAt(whole, back),
+        suppressed: whole.closing.suppressed,
+        guess: probes[0].answer,
+        first: probes[0].perplexity.toFixed(2),
+        limit: probes[0].threshold,
+        answer: whole.closing.answer,
+        last: probes.at(-1).perplexity.toFixed(2),
+      };
     },
   },
 ];
