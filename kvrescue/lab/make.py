@@ -31,8 +31,8 @@ RECIPES: dict[str, Recipe] = {
 ROLES = {
     "base": "the capable model whose cache is evicted",
     "helper": "the smaller model that keeps everything: the base's recipe and number of tokens, narrower layers",
-    "wordy": "the base, trained on with stories of solvers who look back often, let their minds wander, and say the total again and again at the end: what "
-    "ReCo can spare",
+    "wordy": "the base, trained on with stories of solvers who look back often, let their minds wander, and say the total again and again at "
+    "the end: what ReCo can spare",
     "wordy-prm": "the judge of the wordy base: the process reward model, trained on with the same solvers' stories; what their minds wander "
     "off to it only reads, so that it goes on rewarding low what says nothing",
     "prm": "the judge: a language model of the base's size, trained from another seed, that verifies steps",
@@ -110,6 +110,7 @@ def write_card(part: str, out: Path, problems: int, workers: int | None = None) 
     records = list(spread(_alone, tasks, workers, out, "lab-wordy" if part.startswith("wordy") else "lab"))
     notes = json.loads((out / part / "training.json").read_text(encoding="utf-8"))
     recipe, counters = Recipe(**notes["recipe"]), Counters(**notes["counters"])
+    cycles = f", {recipe.cycles} times" if recipe.cycles > 1 else ""
     lines = [
         f"# lab-{part}",
         "",
@@ -119,7 +120,7 @@ def write_card(part: str, out: Path, problems: int, workers: int | None = None) 
         f"numbers 0 to {story.TOP} one token each.",
         "- **Data**: stories and solutions of `kvrescue/lab/story.py`, made as they are read; no text from elsewhere.",
         f"- **Recipe**: `kvrescue/lab/train.py`, seed {recipe.seed}, {counters.all_tokens / 1e6:.1f} million tokens in all "
-        f"({recipe.tokens / 1e6:.1f} in the last phase), learning rate {recipe.rate:g} with a cosine to zero.",
+        f"({recipe.tokens / 1e6:.1f} in the last phase), learning rate {recipe.rate:g} with a cosine to zero{cycles}.",
         f"- **Training time**: {counters.seconds / 60:.0f} minutes on a CPU.",
         f"- **Reproduce**: `python -m kvrescue lab train {part}`.",
         "",

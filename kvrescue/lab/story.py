@@ -8,7 +8,6 @@ skills across steps, so a step that needed both would leave nothing to combine. 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -234,7 +233,7 @@ class Manner:
     strays: float = 0.0
 
 
-def solution(story: Story, rng: random.Random | None = None, manner: Manner = Manner()) -> list[str]:  # noqa: B008 - it is frozen
+def solution(story: Story, rng: random.Random | None = None, manner: Manner = Manner()) -> list[str]:
     """Right steps; with ``rng``, in a ``manner``: up to three looks back at a sum, and so on."""
     lines, before = [start_line(story)], story.start
     for k, fact in enumerate(story.facts):
