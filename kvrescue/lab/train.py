@@ -129,7 +129,7 @@ def train(recipe: Recipe, folder: Path, say: Say, *, start: Path | None = None, 
         progress = counters.tokens / recipe.tokens if last else 0.0
         batch = make_batch(recipe, counters.phase, counters.step, progress)
         for group in optimiser.param_groups:
-            group["lr"] = recipe.rate * _rate(counters.step if counters.phase == 0 or start else WARM_UP_STEPS, progress * recipe.cycles)
+            group["lr"] = recipe.rate * learning_rate(counters.step if counters.phase == 0 or start else WARM_UP_STEPS, progress * recipe.cycles)
         loss, hits = loss_and_hits(model, batch)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -154,7 +154,7 @@ def train(recipe: Recipe, folder: Path, say: Say, *, start: Path | None = None, 
     return model, counters
 
 
-def _rate(step: int, progress: float) -> float:
+def learning_rate(step: int, progress: float) -> float:
     """Linear warm-up at the very beginning, then constant, then a cosine to zero over each cycle of the last phase; ``progress`` in cycles."""
     part = progress % 1
     return min(1.0, (step + 1) / WARM_UP_STEPS) * 0.5 * (1 + math.cos(math.pi * part))

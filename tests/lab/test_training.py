@@ -11,7 +11,7 @@ import torch
 
 from kvrescue.lab import language, story, texts
 from kvrescue.lab.make import RECIPES, make
-from kvrescue.lab.train import Recipe, make_batch, new_model, train
+from kvrescue.lab.train import Recipe, learning_rate, make_batch, new_model, train
 from kvrescue.models.load import load_lab
 from kvrescue.presets import MODEL_SETS
 
@@ -68,6 +68,12 @@ def test_the_helper_is_weaker_only_by_size():
     assert replace(helper, hidden=base.hidden, layers=base.layers, heads=base.heads, mlp=base.mlp, seed=base.seed) == base
     sizes = [sum(p.numel() for p in new_model(recipe).parameters()) for recipe in (base, helper)]
     assert sizes[0] > 2 * sizes[1]
+
+
+def test_the_learning_rate_falls_to_zero_once_a_cycle():
+    once, twice = ([learning_rate(1_000, share * cycles) for share in (0.0, 0.25, 0.4999, 0.5, 0.9999)] for cycles in (1, 2))
+    assert once == sorted(once, reverse=True) and once[0] == 1 and once[-1] < 1e-6
+    assert twice[0] == twice[3] == 1 and max(twice[2], twice[4]) < 1e-6
 
 
 def test_training_goes_on_where_it_stopped(tmp_path):
