@@ -126,6 +126,7 @@ class ModelBackend:
 
     def _failed(self, message: str) -> None:
         """Told, and tried again when somebody asks for the models again."""
+        free_memory()  # parts that did fit
         self._status = BackendStatus(ready=False, text="no models", error=message)
         if not self.lent:
             self._started.release()

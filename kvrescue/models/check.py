@@ -8,6 +8,7 @@ from typing import Any
 from transformers import AutoConfig, AutoTokenizer
 
 from kvrescue.config import ConfigError
+from kvrescue.models.hub import hub_says
 
 SUPPORTED = ("llama", "qwen2", "qwen3")
 """``model_type`` values whose attention the engine knows how to drive (full attention in every layer)."""
@@ -41,7 +42,8 @@ def check_config(path: str, field: str, name: str, revision: str | None = None, 
     try:
         config = AutoConfig.from_pretrained(path, revision=revision or "main", trust_remote_code=False)
     except Exception as error:  # a config of wrong types raises whatever its validator raises
-        raise ConfigError(field, _unreadable(path, field, name, error)) from None
+        known = f"its config.json cannot be understood, or its architecture is not supported ({', '.join(SUPPORTED)} are)."
+        raise ConfigError(field, hub_says(error, path, field, revision) or f"{field} {name}: {known}") from None
     if config.model_type not in supported:
         raise ConfigError(
             field, f"{field} {name} is a {config.model_type!r} model; supported are {', '.join(supported)} (full attention in every layer)."
@@ -56,23 +58,12 @@ def sliding_window(config: Any) -> bool:
     return bool(kinds - {"full_attention"}) or bool(getattr(config, "use_sliding_window", False))
 
 
-def _unreadable(path: str, field: str, name: str, error: Exception) -> str:
-    if Path(path).is_dir():
-        return f"{field} {name}: its config.json cannot be understood, or its architecture is not supported ({', '.join(SUPPORTED)} are)."
-    text = str(error).lower()
-    if "gated" in text or "401" in text or "403" in text:
-        return f"{field} {path!r} is gated or private; log in with a token that may read it, or choose another."
-    if "connect" in text or "offline" in text or "resolve" in text or "internet" in text:
-        return f"{field} {path!r} is not a local folder, and the model hub cannot be reached."
-    return f"{field} {path!r} is neither a local folder nor a model on the hub."
-
-
 def check_tokenizer(path: str, field: str, name: str, revision: str | None = None) -> Any:
     """The model's fast tokenizer."""
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, revision=revision or "main", trust_remote_code=False)
-    except Exception:  # whatever a broken tokenizer raises, the visitor needs one sentence
-        raise ConfigError(field, f"{field} {name} has no tokenizer that can be read.") from None
+    except Exception as error:  # whatever a broken tokenizer raises, the visitor needs one sentence
+        raise ConfigError(field, hub_says(error, path, field, revision) or f"{field} {name} has no tokenizer that can be read.") from None
     if not getattr(tokenizer, "is_fast", False):
         raise ConfigError(field, f"{field} {name} has no fast tokenizer (tokenizer.json).")
     return tokenizer

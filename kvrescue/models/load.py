@@ -24,7 +24,7 @@ from kvrescue.models.check import check_config, check_files, check_tokenizer
 from kvrescue.models.precision import choose
 from kvrescue.models.shapes import Shape
 from kvrescue.models.smollm2 import ensure_smollm2
-from kvrescue.models.weights import Progress, fetch, free_memory, read_model, read_tensors, tensor_names
+from kvrescue.models.weights import Place, Progress, best_device, fetch, free_memory, read_model, read_tensors, shape_read, tensor_names
 from kvrescue.presets import LAB_SETS, MODEL_SETS, Choice
 from kvrescue.reco.head import WEIGHTS, Head
 from kvrescue.rewards.reading import CALIBRATION_FILE, Calibration
@@ -220,11 +220,14 @@ def load_model(
     check_files(path, field)
     config = check_config(path, field, name, revision, judging=judging)
     tokenizer = check_tokenizer(path, field, name, revision)
-    where = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    precision = choose(quantise, where, Shape.of(config).parameters, free_memory(where))
+    where = device or best_device()
+    shape = shape_read(config, backbone)
+    precision = choose(quantise, where, shape.parameters, free_memory(where))
+    place = Place.of(shape, precision.name, where, may_spread=field == "base")
+    place.check(shape, precision.name, field, name)
     fetch(path, field, name, revision, say)
     say(f"{name}: loading")
-    model = read_model(path, config, field, name, precision, where, backbone=backbone, spread=field == "base", revision=revision)
+    model = read_model(path, config, field, name, precision, place, backbone=backbone, revision=revision)
     return wrap(model, tokenizer, name, "; ".join(text for text in (note, precision.note) if text), precision.name)
 
 

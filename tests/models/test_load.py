@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from types import SimpleNamespace
 
 import pytest
 import torch
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HfHubHTTPError,
+    LocalEntryNotFoundError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
 from safetensors.torch import load_file, save_file
 from transformers import GPT2Config, GPT2LMHeadModel
 
@@ -14,10 +23,12 @@ from kvrescue.config import ConfigError, make_config
 from kvrescue.engine.run import run
 from kvrescue.models import smollm2 as smol
 from kvrescue.models import weights
+from kvrescue.models.check import check_tokenizer
+from kvrescue.models.hub import hub_says
 from kvrescue.models.load import LAB_FOLDER, Pair, load, load_model, load_pair, vocabularies_agree
 from kvrescue.models.precision import Precision
-from kvrescue.models.shapes import Shape
-from kvrescue.models.weights import fetch
+from kvrescue.models.shapes import KNOWN, Shape
+from kvrescue.models.weights import Place, fetch
 from kvrescue.presets import Choice
 from tests.tiny import FAMILIES, byte_tokenizer, make_tiny, tiny_config
 
@@ -259,7 +270,11 @@ def test_weights_are_counted_while_they_are_fetched(monkeypatch):
 
 
 def test_a_hub_model_without_safetensors_is_refused(monkeypatch):
+    def missing(*_args, **_kwargs):
+        raise OSError("owner/name does not appear to have a file named model.safetensors")
+
     monkeypatch.setattr("kvrescue.models.weights._files", lambda *_, **__: [])
+    monkeypatch.setattr("kvrescue.models.weights.cached_file", missing)
     assert "pickled" in str(refusal(fetch, "owner/name", "prm", "name", None, print))
 
 
@@ -284,24 +299,62 @@ def test_a_hub_set_loads_its_three_parts_as_it_says(monkeypatch):
     ]
 
 
-def test_without_a_network_the_sentence_says_so(monkeypatch):
-    """Not that there are no weights: nobody could be asked."""
+def answered(kind: type[Exception], status: int) -> Exception:
+    """What the hub's library raises for an answer of the hub."""
+    return kind("what the server says", response=SimpleNamespace(status_code=status, headers={}, request=None))  # type: ignore[call-arg]
 
-    def unreachable(*_args, **_kwargs):
-        raise OSError("We couldn't connect to the hub.")
 
-    monkeypatch.setattr("kvrescue.models.weights.cached_file", unreachable)
-    with pytest.raises(ConfigError, match="could not be fetched: We couldn't connect"):
-        weights.fetch("some/model", "base", "some/model", None, lambda _text: None)
+class TransportError(Exception):
+    """Of an HTTP client: nobody answered."""
+
+
+@pytest.mark.parametrize(
+    ("raised", "sentence"),
+    [
+        (answered(GatedRepoError, 403), "base 'a/b' is gated or private on the model hub; accept its terms on its page there and log in"),
+        (answered(RepositoryNotFoundError, 401), "base 'a/b' is neither a local folder nor a model on the hub; check the spelling"),
+        (answered(RevisionNotFoundError, 404), "base 'a/b' has no revision c0ffee on the model hub"),
+        (OfflineModeIsEnabled("offline"), "base 'a/b' is not in the local cache, and offline mode is on; fetch it once without HF_HUB_OFFLINE"),
+        (LocalEntryNotFoundError("not cached"), "base 'a/b' is not in the local cache, and the model hub cannot be reached; check the network"),
+        (TransportError("no route"), "base 'a/b' is not in the local cache, and the model hub cannot be reached; check the network"),
+        (answered(HfHubHTTPError, 503), "base 'a/b' could not be fetched: the model hub answered with error 503; try again later"),
+    ],
+)
+def test_what_went_wrong_at_the_hub_is_one_sentence_with_what_to_do(monkeypatch, raised, sentence):
+    """Whichever file is asked for first; transformers wraps the library's exceptions into its own."""
+
+    def asked(*_args, **_kwargs):
+        raise OSError("There was a specific connection error, and a page of advice.") from raised
+
+    monkeypatch.setattr("kvrescue.models.check.AutoConfig.from_pretrained", asked)
+    assert sentence in str(refusal(load_model, "a/b", "base", "cpu", revision="c0ffee"))
+    monkeypatch.setattr("kvrescue.models.check.AutoTokenizer.from_pretrained", asked)
+    with pytest.raises(ConfigError, match=re.escape(sentence)):
+        check_tokenizer("a/b", "base", "a/b", "c0ffee")
+    monkeypatch.setattr("kvrescue.models.weights.cached_file", asked)
+    with pytest.raises(ConfigError, match=re.escape(sentence)):
+        weights.fetch("a/b", "base", "a/b", "c0ffee", lambda _text: None)
+
+
+def test_offline_mode_is_told_as_such(monkeypatch):
+    monkeypatch.setattr("kvrescue.models.hub.constants.HF_HUB_OFFLINE", True)
+    assert "offline mode is on" in (hub_says(LocalEntryNotFoundError("not cached"), "a/b", "helper") or "")
+    assert hub_says(ValueError("a torn file"), "a/b", "helper") is None
+
+
+def test_a_model_too_large_for_the_gpu_is_told_what_would_fit():
+    shape = KNOWN["Qwen/Qwen2.5-Math-7B-Instruct"]
+    place = Place("cuda", False, 9 * 1024**3)
+    with pytest.raises(ConfigError, match=r"does not fit: its weights take 14.\d GiB as bf16, and 9.0 GiB are free; as .* \(--quantise base="):
+        place.check(shape, "bf16", "base", "the base")
+    place.check(shape, "nf4", "base", "the base")
+    with pytest.raises(ConfigError, match="choose a smaller model"):
+        Place("cuda", False, 1024**3).check(shape, "nf4", "base", "the base")
 
 
 def test_a_cpu_without_memory_is_told_as_such(tmp_path, monkeypatch):
     assert weights.out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"))
     assert weights.out_of_memory(MemoryError()) and not weights.out_of_memory(RuntimeError("shapes differ"))
     monkeypatch.setattr("kvrescue.models.weights.free_memory", lambda _device: 1000)
-    with pytest.raises(ConfigError, match=r"lab-base does not fit: its weights take .* as fp32, and 0.0 GiB are free; choose a smaller model"):
-        weights.read_model(
-            str(LAB_FOLDER / "base"),
-            SimpleNamespace(**json.loads((LAB_FOLDER / "base" / "config.json").read_text())),
-            "base", "lab-base", Precision("fp32", torch.float32), "cpu",
-        )  # fmt: skip
+    told = str(refusal(load_model, str(LAB_FOLDER / "base"), "base", "cpu"))
+    assert re.search(r"does not fit: its weights take .*, and 0.0 GiB are free; choose a smaller model", told)
