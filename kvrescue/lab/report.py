@@ -71,15 +71,20 @@ class _Task:
     index: int
     seed: int
     difficulty: Difficulty
+    models: str
+
+    @property
+    def values(self) -> dict[str, Any]:
+        return self.cell.config_values(self.models)
 
     @property
     def key(self) -> str:
         """Tells this run from every other one with the same models."""
-        return f"{self.cell.name} {self.index} {digest(self.cell.config_values('lab'))}"
+        return f"{self.cell.name} {self.index} {digest(self.values)}"
 
 
 def _work(pair: Pair, task: _Task) -> Record:
-    values = {**task.cell.config_values("lab"), "seed": task.index}
+    values = {**task.values, "seed": task.index}
     if task.cell.method != ANSWER_LEVEL:
         return solve(pair, task.index, task.seed, task.difficulty, make_config(**values))
     configs = [make_config(**{**values, "seed": task.index + 100_003 * k}) for k in range(task.cell.n)]
@@ -103,8 +108,8 @@ def measure(
     again, and what is run goes into it.
     """
     for cell in cells:
-        make_config(**cell.config_values("lab"))  # what can be refused is refused before any compute
-    tasks = [_Task(cell, index, seed, difficulty) for cell in cells for index in range(problems)]
+        make_config(**cell.config_values(models))  # what can be refused is refused before any compute
+    tasks = [_Task(cell, index, seed, difficulty, models) for cell in cells for index in range(problems)]
     kept = store.done if store else {}
     known = {at: from_value(kept[task.key]) for at, task in enumerate(tasks) if task.key in kept}
     missing = [at for at in range(len(tasks)) if at not in known]
