@@ -47,10 +47,8 @@ class Page:
     def examples_of(self, models: str) -> list[dict[str, Any]]:
         """These models' own examples, then others that they can read; the first is on the page from the start, so that one click runs
         something."""
-        same = [one for one in self.examples.values() if (one["models"] in presets.LAB_SETS) == (models in presets.LAB_SETS)]
-        # What needs the solver of many words shows nothing with the lab's plain one.
-        others = [one for one in same if one["models"] not in (models, "lab-wordy")]
-        return [one for one in same if one["models"] == models] + others
+        readable = [one for one in self.examples.values() if (one["models"] in presets.LAB_SETS) == (models in presets.LAB_SETS)]
+        return sorted(readable, key=lambda one: one["models"] != models)
 
     # --- model sets ---------------------------------------------------------------------------------------------------------
 
