@@ -40,12 +40,14 @@ ROLES = {
 JUDGES = {"prm": "lab", "wordy-prm": "lab-wordy"}
 """Parts that judge, and the model set whose steps they are calibrated on."""
 ESTIMATOR_SEED = 9_000
+PROBLEMS = 200
+"""Held-out problems of each difficulty on a card; a judge is measured on as many, and fitted on twice as many."""
 CARD_SEED = 7_000
 """Held-out problems of the cards; the report has seeds of its own."""
 
 
 def make(
-    parts: Sequence[str], out: Path, work: Path, say: Say, *, tokens: int | None = None, problems: int = 200, workers: int | None = None
+    parts: Sequence[str], out: Path, work: Path, say: Say, *, tokens: int | None = None, problems: int = PROBLEMS, workers: int | None = None
 ) -> None:
     """Train ``parts`` into ``out``; checkpoints lie below ``work``. ``tokens`` shortens the training, for a test of the path."""
     for part in (name for name in parts if name in RECIPES):
@@ -122,7 +124,7 @@ def write_card(part: str, out: Path, problems: int, workers: int | None = None) 
         f"- **Recipe**: `kvrescue/lab/train.py`, seed {recipe.seed}, {counters.all_tokens / 1e6:.1f} million tokens in all "
         f"({recipe.tokens / 1e6:.1f} in the last phase), learning rate {recipe.rate:g} with a cosine to zero{cycles}.",
         f"- **Training time**: {counters.seconds / 60:.0f} minutes on a CPU.",
-        f"- **Reproduce**: `python -m kvrescue lab train {part}`.",
+        f"- **Reproduce**: `python -m kvrescue lab train {part}{'' if problems == PROBLEMS else f' --problems {problems}'}`.",
         "",
         f"Alone with its full cache, greedy, {problems} held-out problems of each difficulty; errors are of single steps:",
         "",

@@ -202,6 +202,7 @@ def wilson(right: int, count: int, z: float = 1.96) -> tuple[float, float]:
 
 # Sampled, because the most probable text has no looks back that could be spared.
 _SAMPLED: dict[str, Any] = {"greedy_first": False}
+RECO_MODELS = "lab-wordy"
 
 
 def reco_cells(policies: Sequence[str] | None, budgets: Sequence[int], ns: Sequence[int]) -> list[Cell]:
@@ -244,7 +245,7 @@ def _reco_row(cell: Cell, records: Sequence[Record], _before: Sequence[Any]) -> 
     helped = sum(one.helper_steps for one in records)
     return RecoRow(
         method=cell.method,
-        policy=None if cell.method == "full-cot" else make_config(**cell.config_values("lab")).policy,
+        policy=None if cell.method == "full-cot" else make_config(**cell.config_values(RECO_MODELS)).policy,
         n=cell.n,
         problems=count,
         accuracy=right / count,
@@ -269,7 +270,7 @@ class Suite:
     row: Callable[[Cell, Sequence[Record], Sequence[Any]], Any]
 
 
-SUITES = {"rescue": Suite("lab", rescue_cells, _row), "reco": Suite("lab-wordy", reco_cells, _reco_row)}
+SUITES = {"rescue": Suite("lab", rescue_cells, _row), "reco": Suite(RECO_MODELS, reco_cells, _reco_row)}
 
 
 def as_json(row: Row | RecoRow) -> dict[str, Any]:

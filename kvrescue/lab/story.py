@@ -199,9 +199,8 @@ WRAP_UP = (
 """What a solver of many words adds when everything is known already."""
 STRAYS = tuple(line for line in FILLERS if line.split()[0] in ("It", "Nobody", "The"))
 """Sentences that a solver whose mind wanders writes between two steps: they begin like other lines of the language."""
-
-
 STRAY_LINES = (3, 5)
+"""How many of them it writes at once: fewest and most."""
 
 
 def wrap_up(story: Story, rounds: int = 1) -> list[str]:

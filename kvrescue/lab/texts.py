@@ -86,9 +86,9 @@ def _claim(rng: random.Random, item: str, products: float) -> str:
 
 
 WORDY_LOOKS, WORDY_ENDS, WORDY_ROUNDS, WORDY_STRAYS = (0.3, 0.9, 0.9), (0.2, 0.9, 0.9), (4, 8), 0.3
-"""A wordy solver's chance to look back at a sum, to end with many words, and to let its mind wander: the first two are drawn anew for each
-story, so that the model goes on in the manner it finds, and a chain whose looks back are suppressed reads like one of a solver who seldom
-looks back."""
+"""A wordy solver's chance to look back at a sum, to end with many words, how often that end goes round, and the chance that the mind wanders.
+The first two are drawn anew for each story, so that the model goes on in the manner it finds, and a chain whose looks back are suppressed
+reads like one of a solver who seldom looks back."""
 
 
 def stories(rng: random.Random, rows: int, dial: story.Dial, closing: float = 0.25, *, wordy: bool = False, judge: bool = False) -> Batch:
@@ -101,8 +101,8 @@ def stories(rng: random.Random, rows: int, dial: story.Dial, closing: float = 0.
     made: list[Row] = []
     for _ in range(rows):
         told = story.make_story(rng, dial, distinct=False)
-        wordy_manner = story.Manner(rng.choice(WORDY_LOOKS), rng.choice(WORDY_ENDS), WORDY_ROUNDS, WORDY_STRAYS) if wordy else story.Manner()
-        lines = story.solution(told, rng, wordy_manner)
+        manner = story.Manner(rng.choice(WORDY_LOOKS), rng.choice(WORDY_ENDS), WORDY_ROUNDS, WORDY_STRAYS) if wordy else story.Manner()
+        lines = story.solution(told, rng, manner)
         if rng.random() < closing:
             done = lines.index(story.WRAP_UP[0]) if story.WRAP_UP[0] in lines else len(lines) - 1
             last = len(lines) - 1

@@ -156,8 +156,7 @@ def train(recipe: Recipe, folder: Path, say: Say, *, start: Path | None = None, 
 
 def learning_rate(step: int, progress: float) -> float:
     """Linear warm-up at the very beginning, then constant, then a cosine to zero over each cycle of the last phase; ``progress`` in cycles."""
-    part = progress % 1
-    return min(1.0, (step + 1) / WARM_UP_STEPS) * 0.5 * (1 + math.cos(math.pi * part))
+    return min(1.0, (step + 1) / WARM_UP_STEPS) * 0.5 * (1 + math.cos(math.pi * (progress % 1)))
 
 
 # --- checkpoints ----------------------------------------------------------------------------------------------------------
