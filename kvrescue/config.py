@@ -133,6 +133,7 @@ class RunConfig(BaseModel):
         assumption="its second half is not stated",
     )
     system_prompt: str = _note(DEFAULT_SYSTEM_PROMPT, "System turn of the chat template; empty for none", max_length=2_000)
+    instruction: str = _note("", "Text behind the problem in the user's turn, for models that want no system turn", max_length=2_000)
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> RunConfig:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kvrescue.config import RECO_METHODS, ConfigError, RunConfig, make_config
+from kvrescue.config import DEFAULT_SYSTEM_PROMPT, RECO_METHODS, ConfigError, RunConfig, make_config
 from kvrescue.paths import cache_folder
 
 PARTS = ("base", "helper", "prm")
@@ -63,18 +63,38 @@ class ModelSet:
     """Least seconds between two steps on the page, for models that write faster than anybody reads."""
     parts: dict[str, Part] = field(default_factory=dict)
     """base, helper and prm, for sets that come from the hub and need a GPU."""
+    gib: int = 0
+    """What doctor predicts for them on a GPU, with the set's own N and length, in GiB."""
+
+    @property
+    def label(self) -> str:
+        """The title, and for what needs a GPU how much of it."""
+        return f"{self.title} (about {self.gib} GiB)" if self.gib else self.title
 
 
-_PAPER: dict[str, Any] = {"scorer": "prm", "n": 4, "budget": 64, "buffer": 64, "max_step_tokens": 512, "max_tokens": 4096, "deadline_s": 900.0}
+_PAPER: dict[str, Any] = {
+    "scorer": "prm",
+    "n": 4,
+    "budget": 64,
+    "buffer": 64,
+    "delimiter": "\n\n",
+    "max_step_tokens": 512,
+    "max_tokens": 4096,
+    "deadline_s": 900.0,
+}
 _RECO: dict[str, Any] = {
     **_PAPER,
+    # These models are trained without a system turn; what they should do stands behind the problem.
     "system_prompt": "",
+    "instruction": DEFAULT_SYSTEM_PROMPT,
     "temperature": 0.6,
     "max_step_tokens": 1024,
     "max_tokens": 16_384,
     "max_steps": 1024,
     "deadline_s": 1800.0,
 }
+_LINES: dict[str, Any] = {"delimiter": "\n"}
+"""ReCo's steps are lines."""
 # ReCo's estimator was distilled from a judge of Skywork, whose repository holds pickled weights only, as others that pinned it found.
 _JUDGE = Part("Qwen/Qwen2.5-Math-PRM-7B", "nf4", "qwen")
 
@@ -136,6 +156,8 @@ MODEL_SETS: dict[str, ModelSet] = {
         title="Qwen2.5-Math 7B, helped by 1.5B",
         note="KV-Rescue's pair, judged by Qwen2.5-Math-PRM-7B. Needs a GPU.",
         settings=_PAPER,
+        reco=_LINES,
+        gib=15,
         parts={
             "base": Part("Qwen/Qwen2.5-Math-7B-Instruct", "nf4"),
             "helper": Part("Qwen/Qwen2.5-Math-1.5B-Instruct"),
@@ -146,6 +168,8 @@ MODEL_SETS: dict[str, ModelSet] = {
         title="Qwen2.5-Math 72B, helped by 7B",
         note="KV-Rescue's large pair, judged by Qwen2.5-Math-PRM-7B. Spreads over several GPUs.",
         settings=_PAPER,
+        reco=_LINES,
+        gib=51,
         parts={
             "base": Part("Qwen/Qwen2.5-Math-72B-Instruct", "nf4"),
             "helper": Part("Qwen/Qwen2.5-Math-7B-Instruct", "nf4"),
@@ -156,6 +180,8 @@ MODEL_SETS: dict[str, ModelSet] = {
         title="DeepSeek-R1-Distill-Qwen 7B, helped by 1.5B",
         note="A think-style model of ReCo's paper, judged by Qwen2.5-Math-PRM-7B. Needs a GPU.",
         settings=_RECO,
+        reco=_LINES,
+        gib=17,
         parts={
             "base": Part("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B", "nf4"),
             "helper": Part("deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B"),
@@ -166,6 +192,8 @@ MODEL_SETS: dict[str, ModelSet] = {
         title="DeepSeek-R1-Distill-Llama 8B, helped by Qwen 1.5B",
         note="A think-style model of ReCo's paper; base and helper have different vocabularies, so steps change hands as text. Needs a GPU.",
         settings=_RECO,
+        reco=_LINES,
+        gib=17,
         parts={
             "base": Part("deepseek-ai/DeepSeek-R1-Distill-Llama-8B", "nf4"),
             "helper": Part("deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B"),
@@ -176,6 +204,8 @@ MODEL_SETS: dict[str, ModelSet] = {
         title="Qwen3 8B, helped by 0.6B",
         note="A think-style model of ReCo's paper, judged by Qwen2.5-Math-PRM-7B. Needs a GPU.",
         settings=_RECO,
+        reco=_LINES,
+        gib=17,
         parts={"base": Part("Qwen/Qwen3-8B", "nf4"), "helper": Part("Qwen/Qwen3-0.6B"), "prm": _JUDGE},
     ),
 }

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from kvrescue.config import MAX_PROBLEM_CHARS, METHODS, ConfigError, RunConfig, allowed, assumptions, check_problem, make_config
+from kvrescue.presets import default_settings, with_method
 
 
 @pytest.mark.parametrize(
@@ -89,3 +90,14 @@ def test_the_page_and_the_command_line_parse_without_torch():
         "sys.exit(bool({'torch', 'transformers'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_reco_reads_lines_of_models_that_reason_long():
+    """Its paper ends steps at line breaks; KV-Rescue's at blank lines, and each set brings the one that suits the method."""
+    for name in ("qwen-math-7b", "r1-qwen-7b", "qwen3-8b"):
+        rescue = make_config(**default_settings(name, "kv-rescue"))
+        lines = with_method(rescue, "reco", name)
+        assert rescue.delimiter == "\n\n" and lines.delimiter == "\n"
+        assert with_method(lines, "kv-rescue", name) == rescue
+        think = not name.startswith("qwen-math")
+        assert bool(rescue.system_prompt) is not think and bool(rescue.instruction) is think, "one place tells to box the answer"

@@ -296,9 +296,10 @@ def eos_ids(loaded: Loaded) -> frozenset[int]:
     return frozenset(int(token) for token in [*listed, loaded.tokenizer.eos_token_id] if token is not None)
 
 
-def prompt_ids(loaded: Loaded, problem: str, system_prompt: str) -> list[int]:
-    """The problem in the model's own chat template; plain text when it has none."""
+def prompt_ids(loaded: Loaded, problem: str, system_prompt: str, instruction: str = "") -> list[int]:
+    """The problem, with an ``instruction`` behind it, in the model's own chat template; plain text when it has none."""
     tokenizer = loaded.tokenizer
+    problem = f"{problem}\n\n{instruction}" if instruction else problem
     turns = [{"role": "system", "content": system_prompt}] if system_prompt else []
     turns.append({"role": "user", "content": problem})
     if tokenizer.chat_template:

@@ -45,7 +45,7 @@ class Setup:
         return self.pair.base if source == "base" else self.pair.helper
 
     def _prompt(self, who: str, loaded: Loaded) -> list[int]:
-        ids = prompt_ids(loaded, self.problem, self.config.system_prompt)
+        ids = prompt_ids(loaded, self.problem, self.config.system_prompt, self.config.instruction)
         context = loaded.model.config.max_position_embeddings
         if len(ids) + _LEAST_ROOM > context:
             raise ConfigError("problem", f"The problem takes {len(ids):,} tokens; the {who} reads at most {context - _LEAST_ROOM:,}.")

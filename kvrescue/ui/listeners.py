@@ -356,4 +356,4 @@ def pace_of(models: str) -> float:
 
 
 def set_title(models: str) -> str:
-    return (presets.OWN_MODELS if models == OWN else presets.MODEL_SETS[models]).title
+    return (presets.OWN_MODELS if models == OWN else presets.MODEL_SETS[models]).label

@@ -34,7 +34,7 @@ POLICIES = {
     "knorm": "Knorm",
 }
 """Names of their papers, the same in every language."""
-CHOSEN = ("scorer", "scorer_model", "ratio_of")
+CHOSEN = ("scorer", "scorer_model", "ratio_of", "delimiter")
 """Fields whose choices have words of their own."""
 BASIC = [
     Control("policy"),
@@ -65,7 +65,9 @@ ADVANCED = [
     Control("deadline_s", 1800, 10),
     Control("scorer"),
     Control("scorer_model"),
+    Control("delimiter"),
     Control("system_prompt"),
+    Control("instruction"),
 ]
 RECO = [
     Control("retention_ratio", 1, 0.05),
@@ -81,9 +83,11 @@ RECO = [
     Control("closing_prompt"),
 ]
 MOST_LINK_CHARS = 6 * MAX_PROBLEM_CHARS + 20_000
-SUITED = ("policy", "window", "protect_prompt")
+SUITED = ("policy", "window", "protect_prompt", "delimiter")
 """Fields that a model set may want otherwise for ReCo."""
-FREE_TEXT = ("system_prompt", "reflection_words", "closing_prompt")
+FREE_TEXT = ("delimiter", "system_prompt", "instruction", "reflection_words", "closing_prompt")
+DELIMITERS = {"blank": "\n\n", "line": "\n"}
+"""What the form offers to end a step; another one may be typed, with ``\\n`` for a line break."""
 FIELDS = ["method", *(control.field for control in [*BASIC, *ADVANCED, *RECO])]
 
 
@@ -94,6 +98,8 @@ def method_choices(say: Say) -> list[tuple[str, str]]:
 def choices_of(field: str, say: Say) -> list[tuple[str, str]]:
     if field == "policy":
         return [(title, name) for name, title in POLICIES.items()]
+    if field == "delimiter":
+        return [(say(f"choice.delimiter.{name}"), text) for name, text in DELIMITERS.items()]
     return [(say(f"choice.{field}.{name}"), name) for name in RunConfig.model_json_schema()["properties"][field]["enum"]]
 
 
@@ -106,6 +112,8 @@ def build(control: Control, value: Any) -> gr.components.Component:
         return gr.Dropdown(choices_of(control.field, words("en")), info=info, filterable=False, **common)
     if schema["type"] == "boolean":
         return gr.Checkbox(info=info, **common)
+    if control.field == "delimiter":
+        return gr.Dropdown(choices_of(control.field, words("en")), info=info, allow_custom_value=True, **common)
     if schema["type"] == "string":
         return gr.Textbox(info=info, max_length=schema["maxLength"], lines=2, **common)
     if control.top is None:
@@ -117,6 +125,8 @@ def build(control: Control, value: Any) -> gr.components.Component:
 def to_config(values: dict[str, Any]) -> RunConfig:
     """RunConfig from the inputs' values; ConfigError when one is empty or out of range."""
     whole = {name for name, schema in RunConfig.model_json_schema()["properties"].items() if schema.get("type") == "integer"}
+    if isinstance(values.get("delimiter"), str):
+        values = {**values, "delimiter": values["delimiter"].replace("\\n", "\n")}
     # Sliders send 64.0 for 64.
     cleaned = {name: int(value) if name in whole and isinstance(value, float) and value.is_integer() else value for name, value in values.items()}
     return make_config(**cleaned)

@@ -326,6 +326,14 @@ def test_a_chat_template_without_a_system_turn_gets_it_in_the_users():
     assert text == "[Be brief.\n\nHow many?]"
 
 
+def test_an_instruction_stands_behind_the_problem():
+    loaded = make_tiny("llama")
+    loaded.tokenizer.chat_template = "{% for m in messages %}[{{ m.role }} {{ m.content }}]{% endfor %}"
+    assert loaded.tokenizer.decode(prompt_ids(loaded, "How many?", "", "Box it.")) == "[user How many?\n\nBox it.]"
+    loaded.tokenizer.chat_template = None
+    assert loaded.tokenizer.decode(prompt_ids(loaded, "How many?", "Brief.", "Box it.")) == "Brief.\n\nHow many?\n\nBox it.\n\n"
+
+
 def test_a_single_chain_is_flagged_and_never_aborted(two):
     stream = collect(two, method="evicted", tau_ent=0.1, ent_window=2)
     assert of(events.Flag, stream) and not of(events.Abort, stream)

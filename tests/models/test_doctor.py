@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,11 +17,13 @@ from kvrescue.config import POLICIES, ConfigError, make_config
 from kvrescue.engine.proposer import forward
 from kvrescue.models.doctor import examine, in_words, shapes_of
 from kvrescue.models.load import LAB_FOLDER, load_lab
-from kvrescue.models.memory import Weights, predict
+from kvrescue.models.memory import Weights, predict, total
 from kvrescue.models.precision import choose
 from kvrescue.models.shapes import KNOWN, SMOLLM2, Shape
-from kvrescue.presets import MODEL_SETS, quantisation_of
+from kvrescue.presets import MODEL_SETS, default_settings, quantisation_of
 from tests.tiny import FAMILIES, make_tiny
+
+README = Path(__file__).parents[2] / "README.md"
 
 
 def test_the_report_is_json_and_words():
@@ -48,6 +52,16 @@ def test_one_set_part_by_part():
 def test_bad_requests_are_refused(wrong):
     with pytest.raises(ConfigError):
         examine(**wrong)
+
+
+@pytest.mark.parametrize("name", [name for name, one in MODEL_SETS.items() if one.parts])
+def test_what_a_set_is_said_to_take_is_what_is_predicted(name):
+    config = make_config(**default_settings(name))
+    parts = {part: weights for part, (_, weights) in shapes_of(name, True).items()}
+    gib = math.ceil(total(predict(parts, config, config.max_tokens)) / 2**30)
+    assert MODEL_SETS[name].gib == gib and f"about {gib} GiB" in MODEL_SETS[name].label
+    [row] = [line for line in README.read_text(encoding="utf-8").splitlines() if line.startswith(f"| `{name}`")]
+    assert row.endswith(f"| {gib} GiB |")
 
 
 @pytest.mark.parametrize("kind", FAMILIES)

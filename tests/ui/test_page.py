@@ -45,8 +45,8 @@ DEFAULTS_LAB = default_config("lab")
 # --- settings ---------------------------------------------------------------------------------------------------------------------
 
 
-def test_every_setting_is_on_the_page_except_the_delimiter():
-    assert set(form.FIELDS) == set(RunConfig.model_fields) - {"delimiter"}
+def test_every_setting_is_on_the_page():
+    assert set(form.FIELDS) == set(RunConfig.model_fields)
     assert set(form.POLICIES) == set(POLICIES)
 
 
@@ -63,6 +63,7 @@ def test_every_input_is_interactive_and_within_the_rules(control):
 def test_values_from_sliders_become_settings():
     values = {**{name: DEFAULTS[name] for name in form.FIELDS}, "budget": 64.0, "n": 3.0}
     assert form.to_config(values).budget == 64
+    assert form.to_config({**values, "delimiter": "\\n##"}).delimiter == "\n##", "a line break is typed as a backslash and n"
     with pytest.raises(ConfigError, match="n is 2.5"):
         form.to_config({**values, "n": 2.5})
     with pytest.raises(ConfigError, match="seed is None"):
@@ -379,8 +380,8 @@ def test_one_model_serves_one_run_at_a_time(served):
 
 def test_a_reco_method_brings_what_its_models_want_and_another_takes_it_back():
     page = Page(FakeBackend("lab"))
-    assert page.suit("lab", "reco") == ["snapkv-decode", 32, True]
-    assert page.suit("lab", "kv-rescue") == [page.defaults["lab"][name] for name in form.SUITED] == ["rkv", 32, False]
+    assert page.suit("lab", "reco") == ["snapkv-decode", 32, True, "\n\n"]
+    assert page.suit("lab", "kv-rescue") == [page.defaults["lab"][name] for name in form.SUITED] == ["rkv", 32, False, "\n\n"]
     assert all(isinstance(one, dict) for one in page.suit("smollm2", "reco")), "left as they are"
 
 
