@@ -19,6 +19,7 @@ from kvrescue.models.load import Pair
 from kvrescue.models.shapes import Shape
 from kvrescue.reco.distil import MOST_PARAMETERS
 from kvrescue.reco.head import Head
+from kvrescue.reco.reflection import penalised, reflection_tokens
 from scripts.gpu_check import build
 
 SHARE = 0.05
@@ -58,6 +59,7 @@ def penalty_seconds(pair: Pair, config: RunConfig, rounds: int = 200) -> float:
     """Seconds a token that subtracting the penalty and drawing once more cost, on logits of real text."""
     ids = torch.tensor([prompt_ids(pair.base, problems_for(pair)[0], "")])
     model = pair.base.model
+    words = list(reflection_tokens(pair.base.tokenizer, config.reflection_words))
     model.set_attn_implementation("sdpa")  # a plain forward, without a cache
     with torch.no_grad():
         rows = model(input_ids=ids, use_cache=False).logits
@@ -65,9 +67,9 @@ def penalty_seconds(pair: Pair, config: RunConfig, rounds: int = 200) -> float:
 
     def once(at: int) -> None:
         logits = rows[:, at % rows.shape[1]]
-        lowered = logits.clone()
-        lowered[:, [5, 6]] -= config.beta
-        sample(lowered, [0.5], config.temperature, config.top_p)
+        lowered = penalised(logits, words, config.beta, config.temperature)
+        if lowered is not None:
+            sample(lowered, [0.5], config.temperature, config.top_p)  # one more draw than without
 
     def all_rounds() -> None:
         for at in range(rounds):

@@ -144,7 +144,8 @@ MODEL_SETS: dict[str, ModelSet] = {
         title="Lab, wordy base (bundled)",
         note="The lab's base, trained on with solvers of many words: what ReCo can spare.",
         pace_s=0.25,
-        settings={**_LAB, "max_tokens": 1_000, "max_steps": 128},
+        # Where a look back is suppressed, tokens of the tail take its place: they are left out, and the penalty is mild.
+        settings={**_LAB, "max_tokens": 1_000, "max_steps": 128, "temperature": 0.5, "top_p": 0.9, "beta": 2.0},
         reco=_LAB_RECO,
     ),
     "smollm2": ModelSet(

@@ -26,6 +26,7 @@ from kvrescue.guards import CandidateGuards, Verdict
 from kvrescue.guards.logits import token_entropy
 from kvrescue.models.load import Loaded
 from kvrescue.reco.early_exit import answer_pieces, hopeless, perplexity
+from kvrescue.reco.reflection import penalised
 from kvrescue.stop import Stop
 
 Branch = EvictingCache | PrefixBranch
@@ -189,9 +190,10 @@ class Proposer:
     def _extend(self, writers: list[_Writer], logits: Tensor) -> list[Growth]:
         entropies = token_entropy(logits).tolist()
         uniforms = [writer.uniform() for writer in writers]
-        tokens = self._sample(writers, self._penalised(logits), uniforms)
+        lowered = penalised(logits, list(self.reflection), self.penalty, self.config.temperature)
+        tokens = self._sample(writers, logits if lowered is None else lowered, uniforms)
         grown = [writer.push(token, entropy, self._tokenizer) for writer, token, entropy in zip(writers, tokens, entropies, strict=True)]
-        if self.penalty and self.reflection:
+        if lowered is not None:
             self._mark_suppressed(grown, tokens, self._sample(writers, logits, uniforms))
         return grown
 
@@ -200,13 +202,6 @@ class Proposer:
         if self.config.greedy_first and self.config.temperature and writers[0].greedy:
             tokens[0] = int(logits[0].argmax())
         return tokens
-
-    def _penalised(self, logits: Tensor) -> Tensor:
-        if not (self.penalty and self.reflection):
-            return logits
-        lowered = logits.clone()
-        lowered[:, list(self.reflection)] -= self.penalty
-        return lowered
 
     def _mark_suppressed(self, grown: list[Growth], tokens: list[int], otherwise: list[int]) -> None:
         """Where the same random numbers would have drawn a reflection word without the penalty."""

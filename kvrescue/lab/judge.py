@@ -95,6 +95,8 @@ def corrupted(step: Step, rng: random.Random) -> Step | None:
     return Step("".join(back[one] for one in ids if back[one] != language.END), tuple(ids))
 
 
+_FREELY: dict[str, Any] = {"temperature": 0.6, "top_p": 1.0, "beta": 8.0}
+"""A wordy solver drawn from its whole distribution, so that a judge sees what goes wrong."""
 METHODS: dict[str, tuple[dict[str, Any], ...]] = {
     "lab": (
         {"method": "kv-rescue", "n": 3, "temperature": 0.8, "budget": 64},
@@ -104,11 +106,11 @@ METHODS: dict[str, tuple[dict[str, Any], ...]] = {
         {"method": "helper", "temperature": 0.8},
     ),
     "lab-wordy": (
-        {"method": "full", "greedy_first": False},
-        {"method": "reco", "greedy_first": False, "temperature": 0.8},
-        {"method": "reco+rescue", "n": 2, "temperature": 0.8},
-        {"method": "kv-rescue", "n": 3, "temperature": 0.8, "budget": 128},
-        {"method": "evicted", "temperature": 0.8, "budget": 160},
+        {**_FREELY, "method": "full", "greedy_first": False},
+        {**_FREELY, "method": "reco", "greedy_first": False, "temperature": 0.8},
+        {**_FREELY, "method": "reco+rescue", "n": 2, "temperature": 0.8},
+        {**_FREELY, "method": "kv-rescue", "n": 3, "temperature": 0.8, "budget": 128},
+        {**_FREELY, "method": "evicted", "temperature": 0.8, "budget": 160},
     ),
 }
 

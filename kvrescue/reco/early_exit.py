@@ -56,8 +56,8 @@ def perplexity(log_probs: Sequence[float]) -> float | None:
     return math.exp(-sum(log_probs) / len(log_probs)) if log_probs else None
 
 
-SHORT_ANSWER = 6
-"""Tokens that a probe may write in any case: most answers are told whole, and their perplexity with them."""
+SHORT_ANSWER = 3
+"""Tokens that a probe may write in any case: a number of two digits is told whole, and its perplexity with it."""
 
 
 def hopeless(log_probs: Sequence[float], most: int, tau_p: float) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
+from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 Band = Literal["low", "middle", "high"]
@@ -19,6 +21,23 @@ def band_of(reward: float, tau_l: float, tau_h: float) -> Band:
 def penalty_of(band: Band, beta: float) -> float:
     """Subtracted from the raw logits: nothing after a bad step (it should think again), beta after a good one."""
     return {"low": 0.0, "middle": beta / 2, "high": beta}[band]
+
+
+_FAR = 16.0
+"""A word that is this many logits (at temperature 1) behind the likeliest token is drawn once in ten million times."""
+
+
+def penalised(logits: Tensor, ids: Sequence[int], penalty: float, temperature: float) -> Tensor | None:
+    """(rows, vocab) raw logits with ``penalty`` taken from ``ids``, as a copy; None where that makes no difference: there is no penalty,
+    or none of these tokens comes near the likeliest one in any row. Most tokens are of that kind, and cost no copy and no second draw."""
+    if not penalty or not ids:
+        return None
+    behind = logits.amax(-1) - logits[:, ids].amax(-1)
+    if bool((behind > _FAR * temperature).all()):
+        return None
+    lowered = logits.clone()
+    lowered[:, ids] -= penalty
+    return lowered
 
 
 def reflection_tokens(tokenizer: PreTrainedTokenizerFast, words: str) -> dict[int, str]:

@@ -77,8 +77,8 @@ def test_perplexity_by_hand():
 
 def test_an_answer_is_given_up_only_when_nothing_can_save_it():
     limit = 20 * math.log(1.1)  # 1.906: what twenty tokens may lose together
-    assert not hopeless([-9.0] * 5, 20, 1.1)
-    assert hopeless([-limit / 6 - 0.001] * 6, 20, 1.1) and not hopeless([-limit / 6 + 0.001] * 6, 20, 1.1)
+    assert not hopeless([-9.0] * 2, 20, 1.1)
+    assert hopeless([-limit / 3 - 0.001] * 3, 20, 1.1) and not hopeless([-limit / 3 + 0.001] * 3, 20, 1.1)
     assert not accepted("1", perplexity([-limit / 6 - 0.001] * 6 + [0.0] * 14), 1.1)
 
 
