@@ -231,17 +231,18 @@ class Proposer:
             left = left[size:]
         written, log_probs = list[str](), list[float]()
         end = None
-        while end is None and len(written) < most and not hopeless(log_probs, most, tau_p):
+        while end is None:
             token = int(logits[0].argmax())
             if token in self._eos:
                 break
             log_probs.append(float(logits[0].float().log_softmax(-1)[token]))
             before = len(candidate.text)
-            last = len(written) + 1 == most
-            logits = self._take(candidate, logits, [token], stream, read=False)
+            self._take(candidate, logits, [token], stream, read=False)
             written.append(candidate.text[before:])
             end = answer_pieces(written)
-            if end is None and not last:
+            if len(written) == most or hopeless(log_probs, most, tau_p):
+                break  # the last token is never read: whoever adopts the answer reads it
+            if end is None:
                 logits = self._read(candidate, [token])
         self.evictions = noted  # what a copy lost is no loss
         answer = boxed_answer(candidate.text) if end is not None else None
