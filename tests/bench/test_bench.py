@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from kvrescue.cli import main
 from kvrescue.trace import parse_trace
@@ -35,6 +36,15 @@ def records(out: Path) -> dict[str, dict]:
         for name in TIMES:
             del line["value"]["record"][name]
     return {line["key"]: line["value"] for line in lines}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """As in every worker: with another number of threads the last digit of a score may differ."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
@@ -99,9 +109,10 @@ def test_processes_give_the_same_rows(finished, tmp_path):
 def test_killed_again_and_again_it_ends_with_the_same_rows(finished, tmp_path):
     """SIGKILL in mid-run, thrice; what is stored only grows, and the finished table is that of a run in one go."""
     out, command = tmp_path / "out", [sys.executable, "-m", "kvrescue", "bench", "--models", "lab", *GRID, "--workers", "1", "--json"]
+    alone = {**os.environ, "KVRESCUE_THREADS": "1"}
     stored = 0
     for _ in range(3):
-        running = subprocess.Popen([*command, "--out", str(out)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        running = subprocess.Popen([*command, "--out", str(out)], cwd=ROOT, env=alone, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         for line in running.stdout:
             if json.loads(line)["done"] > stored:
                 break
